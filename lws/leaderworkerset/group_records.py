@@ -7,7 +7,6 @@ restart. Members are recorded because only a new UID shows that a pod was replac
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,12 +18,12 @@ from lws import timing
 from lws.kube.conditions import Condition, find
 from lws.kube.metadata import is_terminating, labels_of, uid_of
 from lws.kube.quantities import whole_number
-from lws.leaderworkerset.pod_identity import MOST_GROUP_NUMBER
+from lws.leaderworkerset.pod_identity import MOST_GROUP_NUMBER, hash_of_uid
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import REVISION_LABEL, RestartPolicy
 
-# Number of cached hashes: each pass over a set compares all of its leaders.
+# Number of cached records: each pass over a set compares all of its leaders.
 _CACHED = 32768
 _MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 
@@ -33,8 +32,7 @@ _MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 class Members:
     """Leader and workers of a group; stored as `leader-workers`, each 8 hexadecimal digits.
     workers: a hash of the UIDs of the workers, or a mark. leader: a hash of the UID of the leader and of
-    `workers`, so that the record no longer belongs to the leader if either part was edited. Different UIDs
-    have the same hash with a probability of 2^-32.
+    `workers`, so that the record no longer belongs to the leader if either part was edited.
     """
 
     leader: str
@@ -43,12 +41,12 @@ class Members:
     @classmethod
     def of(cls, leader_uid: str, worker_uids: Iterable[str]) -> Members:
         """Return the members with these UIDs. worker_uids: in any order; empty in a group of size 1."""
-        return cls.sealed(leader_uid, _hash(",".join(sorted(worker_uids))))
+        return cls.sealed(leader_uid, hash_of_uid(",".join(sorted(worker_uids))))
 
     @classmethod
     def sealed(cls, leader_uid: str, workers: str) -> Members:
         """Return the record of a leader. workers: the hash of its workers, or a mark."""
-        return cls(_hash(f"{leader_uid}-{workers}"), workers)
+        return cls(hash_of_uid(f"{leader_uid}-{workers}"), workers)
 
     def __str__(self) -> str:
         return f"{self.leader}-{self.workers}"
@@ -57,8 +55,8 @@ class Members:
         """Return whether the record was written for this leader and not edited. Earlier releases hashed only
         the UID of the leader; their records are kept, so that an upgrade writes no status.
         """
-        is_sealed = self.leader == _hash(f"{leader_uid}-{self.workers}")
-        return is_sealed or self.leader == _hash(leader_uid)
+        is_sealed = self.leader == hash_of_uid(f"{leader_uid}-{self.workers}")
+        return is_sealed or self.leader == hash_of_uid(leader_uid)
 
 
 def recorded_members(lws: Object, index: int) -> Members | None:
@@ -101,11 +99,6 @@ def current_members(snapshot: SetSnapshot, ready: Collection[int]) -> dict[int, 
         elif group.index in ready and group.is_complete:
             current[group.index] = Members.of(uid, group.worker_uids)
     return current
-
-
-@lru_cache(_CACHED)
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 FAILED = "Failed"
@@ -201,7 +194,7 @@ def mark_of(lws: Object, index: int, leader: Object) -> str:
 def record_patch(index: int, leader: Object, restarts: Restarts | None, mark: str) -> dict[str, Any]:
     """Return the status patch that marks a leader's group. restarts: the new record; None if not counted."""
     # Without the hash of the mark, so that earlier releases can read it after a downgrade.
-    marked = Members(_hash(uid_of(leader)), mark)
+    marked = Members(hash_of_uid(uid_of(leader)), mark)
     record = {"restarts": {str(index): str(restarts)}} if restarts is not None else {}
     return {**record, "members": {str(index): str(marked)}}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, TypeGuard
 
 from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, labels_of, uid_of
@@ -27,6 +28,8 @@ from lws_api.leaderworkerset.v1 import (
 _HOST_SUFFIX = re.compile(r"-([0-9a-f]{8})$")
 _HASH_KEY = re.compile(r"[0-9a-f]{40}")
 _DIGITS_IN_HOST_NAME = 8
+# Number of cached hashes: each pass over a set compares all of its leaders.
+_CACHED = 32768
 
 GATED_DELETION_COST = "-100"
 """Deletion cost of a leader with the group replacement gate: the ReplicaSet removes such a leader first."""
@@ -62,6 +65,14 @@ def group_key(namespace: str, leader: str) -> str:
     """
     text = f"{namespace}/{leader}".encode(errors="surrogatepass")
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()
+
+
+@lru_cache(_CACHED)
+def hash_of_uid(text: str) -> str:
+    """Return the hash that stands for a UID, or a text with a UID, in records: 8 hex digits of SHA-256.
+    Different UIDs have the same hash with a probability of 2^-32.
+    """
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def is_hash_key(value: object) -> TypeGuard[str]:

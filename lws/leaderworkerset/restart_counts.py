@@ -1,5 +1,8 @@
 """Upstream's restart budget (KEP-820): the restarts of each group on its revision, counted in an annotation
 of the set, and the mark and finalizer of groups that have exhausted the budget.
+
+The same write records in another annotation which leader pod a restart is counted for. So a failure counts
+once, even if the manager ends, or the next write fails, before the group is deleted.
 """
 
 from __future__ import annotations
@@ -13,13 +16,14 @@ from typing import Any
 import orjson
 
 from lws import timing
-from lws.kube.metadata import annotations_of, labels_of, metadata_of
+from lws.kube.metadata import annotations_of, labels_of, metadata_of, uid_of
 from lws.kube.quantities import INT32, is_integer, whole_number
-from lws.leaderworkerset.pod_identity import is_hash_key
+from lws.leaderworkerset.pod_identity import hash_of_uid, is_hash_key
 from lws.runtime.actions import Merge, Object, Plan, Reference
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_RESTART_COUNTS_ANNOTATION,
+    GROUP_RESTARTS_COUNTED_FOR_ANNOTATION,
     RECOVER_ANNOTATION,
     RESTART_BUDGET_EXHAUSTED_ANNOTATION,
     RESTART_BUDGET_FINALIZER,
@@ -64,11 +68,25 @@ def count_key(leader: Object) -> str:
     return f"{labels.get(REVISION_LABEL, '')}/{labels.get(GROUP_INDEX_LABEL, '')}"
 
 
-def increment(lws: Object, leader: Object) -> Merge:
-    """Count one more restart of this leader's group. Raises InvalidCounts."""
+def is_counted(lws: Object, leader: Object) -> bool:
+    """Return whether the counts contain a restart for which exactly this leader pod is deleted."""
+    return hash_of_uid(uid_of(leader)) in _counted_for(lws)
+
+
+def _counted_for(lws: Object) -> set[str]:
+    return set(annotations_of(lws).get(GROUP_RESTARTS_COUNTED_FOR_ANNOTATION, "").split(","))
+
+
+def increment(lws: Object, leader: Object, leaders: Iterable[str]) -> Merge:
+    """Count one more restart of this leader's group. leaders: UIDs of all leader pods of the set; the others
+    have been deleted, and need no record any more. Raises InvalidCounts.
+    """
     counts, key = counts_in(lws), count_key(leader)
     counts[key] = counts.get(key, 0) + 1
-    return _merge(lws, counts, f"restart {counts[key]} of group {key}")
+    counted = {hash_of_uid(uid_of(leader)), *(_counted_for(lws) & set(map(hash_of_uid, leaders)))}
+    merge = _merge(lws, counts, f"restart {counts[key]} of group {key}")
+    merge.patch["metadata"]["annotations"][GROUP_RESTARTS_COUNTED_FOR_ANNOTATION] = ",".join(sorted(counted))
+    return merge
 
 
 def reset(lws: Object, leader: Object) -> Merge | None:
@@ -165,7 +183,10 @@ def _merge(lws: Object, counts: Mapping[str, int], why: str) -> Merge:
     time and no count may be lost.
     """
     text = json.dumps(counts, sort_keys=True, separators=(",", ":")) if counts else None
-    metadata: dict[str, Any] = {"annotations": {GROUP_RESTART_COUNTS_ANNOTATION: text}}
+    annotations = {GROUP_RESTART_COUNTS_ANNOTATION: text}
+    if not counts and GROUP_RESTARTS_COUNTED_FOR_ANNOTATION in annotations_of(lws):
+        annotations[GROUP_RESTARTS_COUNTED_FOR_ANNOTATION] = None
+    metadata: dict[str, Any] = {"annotations": annotations}
     metadata |= {"resourceVersion": metadata_of(lws).get("resourceVersion", "")}
     return Merge(Reference.to(lws), {"metadata": metadata}, why=why)
 

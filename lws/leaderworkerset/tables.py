@@ -61,6 +61,7 @@ from lws_api.leaderworkerset.v1 import (
     GROUP_READY_CONDITION,
     GROUP_REPLACEMENT_GATE,
     GROUP_RESTART_COUNTS_ANNOTATION,
+    GROUP_RESTARTS_COUNTED_FOR_ANNOTATION,
     LABEL_PREFIX,
     NAME_LABEL,
     PODS_RETRIED_AT_ANNOTATION,
@@ -417,13 +418,16 @@ _REMEMBERED_BY_OTHERS = frozenset(
 )
 
 
+_COUNTS = frozenset({GROUP_RESTART_COUNTS_ANNOTATION, GROUP_RESTARTS_COUNTED_FOR_ANNOTATION})
+
+
 def _on_annotations(before: Object, after: Object) -> Wakes:
     old, new = annotations_of(before), annotations_of(after)
     changed = {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
     if changed <= _REMEMBERED_BY_OTHERS:
         return NONE
     # Passes over groups write the counts; the pass over the set removes the counts of deleted groups.
-    return SET if changed <= {GROUP_RESTART_COUNTS_ANNOTATION} else ALL
+    return SET if changed <= _COUNTS else ALL
 
 
 def _statuses(wakes: Wakes | Rule, *names: str) -> tuple[StoredField, ...]:

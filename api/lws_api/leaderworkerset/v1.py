@@ -100,6 +100,10 @@ POD_TERMINATION_POLICY_ANNOTATION = f"{LABEL_PREFIX}/pod-termination-policy"
 the set is gone.
 """
 GROUP_RESTART_COUNTS_ANNOTATION = f"{LABEL_PREFIX}/group-restart-counts"
+GROUP_RESTARTS_COUNTED_FOR_ANNOTATION = f"{LABEL_PREFIX}/group-restarts-counted-for"
+"""On sets: for which leader pods `group-restart-counts` counts a restart that may not be done yet. It holds
+hashes of their UIDs.
+"""
 RESTART_BUDGET_EXHAUSTED_ANNOTATION = f"{LABEL_PREFIX}/group-restart-budget-exhausted"
 RECOVER_ANNOTATION = f"{LABEL_PREFIX}/recover"
 

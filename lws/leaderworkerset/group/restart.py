@@ -25,7 +25,7 @@ from lws.leaderworkerset.group_records import (
     restarts_of,
 )
 from lws.leaderworkerset.pod_identity import MOST_GROUP_NUMBER, group_id, group_number, is_of_hash_group
-from lws.leaderworkerset.restart_counts import InvalidCounts, count_key, counts_in, increment
+from lws.leaderworkerset.restart_counts import InvalidCounts, count_key, counts_in, increment, is_counted
 from lws.leaderworkerset.rollout.groups import DesiredGroups, GroupState, group_states
 from lws.leaderworkerset.rollout.replacement import deletion_of
 from lws.leaderworkerset.rollout.state import rollout_budget
@@ -65,11 +65,15 @@ def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
 
 
 def _restart_by_upstreams_rules(group: GroupSnapshot, incident: Incident, past: Restarts) -> Plan:
-    """Restart by upstream's rules: the count is an annotation of the set, and no stable time resets it."""
+    """Restart by upstream's rules: the count is an annotation of the set, and no stable time resets it. A
+    restart that is counted was decided before the manager ended or a write failed, and is only completed.
+    """
     try:
         count = counts_in(group.lws).get(count_key(group.leader), 0)
     except InvalidCounts as error:
         return error.wait
+    if is_counted(group.lws, group.leader):
+        return _restart(group, incident, past)
     budget, backoff = group.spec.restart_budget, group.spec.restart_backoff
     if budget is not None and count >= budget:
         return plan_exhaustion(group)
@@ -89,8 +93,9 @@ def _restart(group: GroupSnapshot, incident: Incident, past: Restarts | None) ->
     why = f"group {name} is recreated because of a disruption, which is not counted"
     if counted is not None:
         why = f"restart {counted.count} of group {name} on revision {counted.key}"
-    is_in_annotation = past is not None and group.spec.counts_restarts
-    first = (increment(group.lws, group.leader),) if is_in_annotation else ()
+    first: tuple[Merge, ...] = ()
+    if past is not None and group.spec.counts_restarts and not is_counted(group.lws, group.leader):
+        first = (increment(group.lws, group.leader, (sibling.uid for sibling in group.siblings)),)
     record = _record(group, counted, DELETING, why)
     return Plan(sequences=((*first, record, *_deletion(group, incident)),))
 

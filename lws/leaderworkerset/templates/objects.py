@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lws.kube.metadata import annotations_of, child_metadata, copied, inherited, labels_of, name_of
+from lws.kube.metadata import annotations_of, child_metadata, copied, inherited, labels_of, name_of, without
 from lws.kube.quantities import INT32
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.fields import value_at
@@ -23,6 +23,7 @@ from lws_api.leaderworkerset.placement import PLACEMENT_GATE
 from lws_api.leaderworkerset.v1 import (
     GROUP_IDENTITY_ANNOTATION,
     GROUP_READY_CONDITION,
+    GROUP_RESTARTS_COUNTED_FOR_ANNOTATION,
     LEADER,
     NAME_LABEL,
     POD_TERMINATION_POLICY_ANNOTATION,
@@ -185,6 +186,5 @@ def decorated(
 def inherited_annotations(lws: Object) -> dict[str, str]:
     """Return the annotations that StatefulSets and Deployments get from the set."""
     annotations = inherited(annotations_of(lws))
-    # The time of the last retry belongs to each StatefulSet alone.
-    annotations.pop(PODS_RETRIED_AT_ANNOTATION, None)
-    return annotations
+    # The time of the last retry belongs to each StatefulSet alone, and which restarts are counted to the set.
+    return without(annotations, (PODS_RETRIED_AT_ANNOTATION, GROUP_RESTARTS_COUNTED_FOR_ANNOTATION))

@@ -19,6 +19,7 @@ from lws.kube.metadata import is_terminating, name_of
 from lws.leaderworkerset.restart_counts import count_key, counts_in, is_exhausted, is_kept
 from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION
 from lws.runtime.actions import Action, Delete
+from lws.runtime.errors import Conflict, Throttled
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
@@ -194,6 +195,64 @@ def test_a_failed_write_does_not_change_the_outcome(
     world.manager.resync()
     world.settle()
     assert (world.incarnations(LEADER), world.kept) == (2, set() if is_recovered else OF_GROUP)
+
+
+def _outcome(world: Exhausted) -> tuple[int, set[str], dict[str, int], dict[str, str]]:
+    return world.incarnations(LEADER), world.kept, world.counts, world.counted
+
+
+def _fail_until_ended(
+    loop: asyncio.AbstractEventLoop, limit: int, cut: Callable[[Exhausted], None]
+) -> tuple[Exhausted, list[Any]]:
+    """Let group 0 fail once more than the limit allows. Return the world and the outcome of each failure."""
+    world, outcomes = Exhausted(loop, limit=0), []
+    world.recover()
+    world.settle()
+    world.limit(limit)
+    cut(world)
+    for _ in range(limit + 1):
+        if not world.kept:
+            container_restart(world)
+        world.settle()
+        world.wait()
+        world.manager.resync()
+        world.settle()
+        outcomes.append(_outcome(world))
+    return world, outcomes
+
+
+_CUTS: dict[str, Exception] = {
+    "the process ends": Crash(),
+    "refused": Throttled(429, "TooManyRequests", "later", 1.0),
+    "overtaken": Conflict(409, "Conflict", "the object has been modified"),
+}
+
+
+@pytest.mark.parametrize(
+    ("limit", "how"), [*itertools.product((0, 1, 2), ("the process ends", "refused")), (1, "overtaken")]
+)
+def test_a_cut_before_or_after_any_write_changes_no_count(
+    loop: asyncio.AbstractEventLoop, limit: int, how: str
+) -> None:
+    """A cut before a write is a cut after the write before it."""
+    world, expected = _fail_until_ended(loop, limit, lambda world: None)
+    assert expected[-1][1:3] == (OF_GROUP, {"0": limit} if limit else {})
+    number = 0
+    while True:
+        begun: list[int] = []
+
+        def cut(world: Exhausted, number: int = number, begun: list[int] = begun) -> None:
+            begun.append(world.cluster.writes)
+            world.cluster.before_write = failing_at(number, _CUTS[how])
+
+        world, outcomes = _fail_until_ended(loop, limit, cut)
+        assert outcomes == expected, f"write {number}: {how}"
+        if world.cluster.writes - begun[0] <= number:
+            break
+        number += 1
+    assert number >= 4 + 4 * limit, (
+        "each restart counts, records and deletes; the end marks, keeps and deletes"
+    )
 
 
 def test_groups_that_fail_at_the_same_time_are_all_counted(loop: asyncio.AbstractEventLoop) -> None:
@@ -544,7 +603,7 @@ async def test_a_lost_write_gives_a_lineage_no_extra_restart(policy: str, number
         if not world.exhausted:
             await world.fail()
     await world.settle(seconds=700.0)
-    assert len(world.restarted) <= limit and len(world.exhausted) == len(world.gated()) == 1
+    assert len(world.restarted) == limit and len(world.exhausted) == len(world.gated()) == 1
     world.recover()
     for _ in range(2):
         # If a write is lost, the pass is repeated although nothing else has changed.

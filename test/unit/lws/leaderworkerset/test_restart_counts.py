@@ -14,6 +14,7 @@ from lws.leaderworkerset.restart_counts import (
     count_key,
     counts_in,
     increment,
+    is_counted,
     is_exhausted,
     is_kept,
     pruned,
@@ -23,6 +24,7 @@ from lws.leaderworkerset.restart_counts import (
 from lws.runtime.actions import Merge
 from lws_api.leaderworkerset.v1 import (
     GROUP_RESTART_COUNTS_ANNOTATION,
+    GROUP_RESTARTS_COUNTED_FOR_ANNOTATION,
     RECOVER_ANNOTATION,
     RESTART_BUDGET_EXHAUSTED_ANNOTATION,
     RESTART_BUDGET_FINALIZER,
@@ -83,7 +85,7 @@ def test_unreadable_counts_are_not_changed(text: str, message: str) -> None:
     lws, leader = counted(text), make_leader_pod()
     for change in (
         lambda: counts_in(lws),
-        lambda: increment(lws, leader),
+        lambda: increment(lws, leader, ()),
         lambda: reset(lws, leader),
         lambda: pruned(lws, 1, ""),
     ):
@@ -101,9 +103,39 @@ def test_unreadable_counts_are_not_changed(text: str, message: str) -> None:
     ],
 )
 def test_a_restart_is_counted(before: str | None, after: str) -> None:
-    merge = increment(counted(before), make_leader_pod(index=1))
+    merge = increment(counted(before), make_leader_pod(index=1), ())
     assert written(merge) == after
     assert merge.why == f"restart {after.partition(f'{KEY}/1')[2][2]} of group {KEY}/1"
+
+
+def test_a_count_names_the_leader_that_it_is_for() -> None:
+    """The write that counts names the leader. Leaders that have been deleted are forgotten then."""
+    first, second, third = (make_leader_pod(index=index, uid=f"u-{index}") for index in range(3))
+    lws = make_set()
+    for leader, leaders, expected in (
+        (first, ("u-0", "u-1", "u-2"), [True, False, False]),
+        (second, ("u-0", "u-1", "u-2"), [True, True, False]),
+        (third, ("u-1", "u-2"), [False, True, True]),
+    ):
+        patch = increment(lws, leader, leaders).patch["metadata"]["annotations"]
+        lws = make_set(annotations=patch)
+        assert [is_counted(lws, leader) for leader in (first, second, third)] == expected
+    assert counts_in(lws) == {f"{KEY}/0": 1, f"{KEY}/1": 1, f"{KEY}/2": 1}, "as upstream reads it"
+
+
+@pytest.mark.parametrize("text", ["", ",", "garbled", "0" * 100_000, "\ud800", "{}"])
+def test_a_garbled_record_of_counted_leaders_counts_again(text: str) -> None:
+    annotations = {GROUP_RESTARTS_COUNTED_FOR_ANNOTATION: text, GROUP_RESTART_COUNTS_ANNOTATION: "{}"}
+    lws, leader = make_set(annotations=annotations), make_leader_pod()
+    assert not is_counted(lws, leader)
+    written = increment(lws, leader, ("another",)).patch["metadata"]["annotations"]
+    assert len(written[GROUP_RESTARTS_COUNTED_FOR_ANNOTATION]) == 8, "what was not written here goes"
+
+
+def test_counted_leaders_go_with_the_last_count() -> None:
+    texts = {GROUP_RESTART_COUNTS_ANNOTATION: f'{{"{KEY}/0":1}}', GROUP_RESTARTS_COUNTED_FOR_ANNOTATION: "a"}
+    merge = reset(make_set(annotations=texts), make_leader_pod())
+    assert merge is not None and merge.patch["metadata"]["annotations"] == dict.fromkeys(texts)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from lws_api.leaderworkerset.v1 import (
     GROUP_KEY_LABEL,
     GROUP_REPLACEMENT_GATE,
     GROUP_RESTART_COUNTS_ANNOTATION,
+    GROUP_RESTARTS_COUNTED_FOR_ANNOTATION,
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
     RESTART_BUDGET_FINALIZER,
@@ -355,6 +356,7 @@ def test_events_of_a_gated_leaders_own_workers_are_as_urgent_as_ever() -> None:
 
 def test_counts_of_restarts_wake_the_set_alone() -> None:
     bench = _Bench(*_leaders(groups=1), is_ours=True)
-    counted = make_set(annotations={GROUP_RESTART_COUNTS_ANNOTATION: "{}"})
+    names = (GROUP_RESTART_COUNTS_ANNOTATION, GROUP_RESTARTS_COUNTED_FOR_ANNOTATION)
+    counted = make_set(annotations=dict.fromkeys(names, "{}"))
     assert bench.woken(make_set(), counted) == [SET]
     assert bench.woken(make_set(), make_set(annotations={"a": "b"})) == [FIRST, SET]

@@ -211,6 +211,7 @@ NAMES = {
     "PREWARM_NODE_ANNOTATION": "prewarm-node",
     "PODS_RETRIED_AT_ANNOTATION": "pods-retried-at",
     "GROUP_RESTART_COUNTS_ANNOTATION": "group-restart-counts",
+    "GROUP_RESTARTS_COUNTED_FOR_ANNOTATION": "group-restarts-counted-for",
     "RESTART_BUDGET_EXHAUSTED_ANNOTATION": "group-restart-budget-exhausted",
     "RECOVER_ANNOTATION": "recover",
 }

@@ -14,6 +14,7 @@ from lws.kube.conditions import timestamp
 from lws.leaderworkerset.group.restart import plan_restart
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.group_records import DELETING, KEPT
+from lws.leaderworkerset.restart_counts import increment, is_counted
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.runtime.actions import Delete, Figures, Merge, Plan, Reference, Tally
 from lws_api.leaderworkerset.v1 import GROUP_RESTART_COUNTS_ANNOTATION
@@ -478,6 +479,22 @@ def test_the_count_is_raised_once_for_a_failed_deletion() -> None:
     recorded = {**snapshot.lws, "status": {"members": {"1": marked(DELETING)}}}
     ((delete, _),) = decided(replace(snapshot, lws=recorded)).sequences
     assert isinstance(delete, Delete) and delete.announce[0].reason == "RecreateGroup"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [{"maxGroupRestarts": 1}, {"maxGroupRestarts": 0}, {"restartBackoff": {}}, {"maxGroupRestarts": 9}],
+)
+def test_a_restart_counted_before_a_cut_is_completed(template: dict[str, Any]) -> None:
+    """Neither the limit nor a wait applies to it again."""
+    snapshot = counted(f'{{"{KEY}/1":1}}', age=0, **template)
+    annotations = increment(snapshot.lws, snapshot.leader, ()).patch["metadata"]["annotations"]
+    lws = {**snapshot.lws, "metadata": {**snapshot.lws["metadata"], "annotations": annotations}}
+    ((record, delete, _),) = decided(replace(snapshot, lws=lws)).sequences
+    assert isinstance(record, Merge) and record.subresource == "status"
+    assert isinstance(delete, Delete) and delete.announce[0].reason == "RecreateGroup"
+    another = {**snapshot.leader, "metadata": {**snapshot.leader["metadata"], "uid": "another"}}
+    assert not is_counted(lws, another), "the next leader is another incarnation"
 
 
 def test_our_backoff_applies_without_restart_backoff() -> None:

@@ -19,6 +19,7 @@ from lws.leaderworkerset.templates.objects import (
 from lws_api.leaderworkerset.placement import GROUP_NODE_SELECTOR_ANNOTATION, PLACEMENT_GATE
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    GROUP_RESTARTS_COUNTED_FOR_ANNOTATION,
     NAME_LABEL,
     POD_TERMINATION_POLICY_ANNOTATION,
     PODS_RETRIED_AT_ANNOTATION,
@@ -238,8 +239,9 @@ def test_labels_and_annotations_of_tools_are_not_copied(key: str, is_copied: boo
     assert (key in statefulset["metadata"]["annotations"]) is is_copied
 
 
-def test_the_retry_annotation_is_not_inherited_from_the_set() -> None:
-    lws = make_set(annotations={PODS_RETRIED_AT_ANNOTATION: "x", "example.com/y": "z"})
+def test_records_are_not_inherited_from_the_set() -> None:
+    records = dict.fromkeys((PODS_RETRIED_AT_ANNOTATION, GROUP_RESTARTS_COUNTED_FOR_ANNOTATION), "x")
+    lws = make_set(annotations={**records, "example.com/y": "z"})
     assert inherited_annotations(lws) == {"example.com/y": "z"}
 
 
