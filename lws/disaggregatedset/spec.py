@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from lws.kube.metadata import is_mapping
+from lws.kube.metadata import annotations_of, is_mapping, without
 from lws.kube.names import LABEL_LENGTH
 from lws.kube.shapes import Numbers, Shapes, json_fault
 from lws.kube.typed import Table, types_of
@@ -23,12 +23,19 @@ from lws.leaderworkerset.revisions.shape import shape_fault
 from lws.leaderworkerset.spec import other_manager
 from lws.runtime.actions import Object
 from lws_api.disaggregatedset.v1 import (
+    ADDED_METADATA_ANNOTATION,
+    INITIAL_REPLICAS_ANNOTATION,
+    OTHERS_INITIAL_REPLICAS_ANNOTATION,
     ROLE_NAME_PATTERN,
     DisaggregatedSet,
     DisaggregatedSetSpec,
     PlacementStrength,
     PlacementType,
     ScalingMode,
+)
+from lws_api.leaderworkerset.v1 import (
+    GROUP_RESTART_COUNTS_ANNOTATION,
+    GROUP_RESTARTS_COUNTED_FOR_ANNOTATION,
 )
 
 # The spec of a role has the shape of a LeaderWorkerSet's spec, which is checked separately.
@@ -53,6 +60,17 @@ _LIMITED = (
 )
 _ROLE_NAME = re.compile(ROLE_NAME_PATTERN)
 
+RECORDS: Mapping[str, str] = {
+    INITIAL_REPLICAS_ANNOTATION: "how a rollout began",
+    OTHERS_INITIAL_REPLICAS_ANNOTATION: "how a rollout began",
+    ADDED_METADATA_ANNOTATION: "what it has added to a LeaderWorkerSet",
+    GROUP_RESTART_COUNTS_ANNOTATION: "the restarts of groups",
+    GROUP_RESTARTS_COUNTED_FOR_ANNOTATION: "the restarts of groups",
+}
+"""Annotations of a LeaderWorkerSet in which only the controller records something, and what. They are never
+taken from a role, and no role is rebuilt with them.
+"""
+
 NO_SUB_ROLES = "pools within a role are not supported by this release"
 NO_MANAGER = "the LeaderWorkerSets of roles are run by the controller of their DisaggregatedSet"
 
@@ -61,7 +79,7 @@ NO_MANAGER = "the LeaderWorkerSets of roles are run by the controller of their D
 class Role:
     """One role of a DisaggregatedSet.
 
-    spec, metadata: the values that the user wrote.
+    spec, metadata: the values that the user wrote, without `RECORDS`.
     rolling: `rollingUpdateConfiguration` with `maxSurge` and `maxUnavailable`; None if not set.
     start_after: the roles that must have a ready group before this role is first created.
     """
@@ -156,12 +174,19 @@ def _role(raw: Mapping[str, Any]) -> Role:
     return Role(
         name=raw["name"],
         spec=spec,
-        metadata=raw.get("metadata") or {},
+        metadata=_metadata_of(raw),
         is_external=mode == ScalingMode.EXTERNAL,
         replicas=fields.REPLICAS.effective_in_part(spec),
         rolling=(spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration"),
         start_after=tuple(raw.get("startAfter") or ()),
     )
+
+
+def _metadata_of(raw: Mapping[str, Any]) -> Object:
+    metadata, annotations = raw.get("metadata") or {}, annotations_of(raw)
+    if RECORDS.keys().isdisjoint(annotations):
+        return metadata
+    return {**metadata, "annotations": without(annotations, RECORDS)}
 
 
 def _value_faults(spec: Mapping[str, Any], is_recorded: bool) -> Iterator[str]:

@@ -22,6 +22,7 @@ from lws.disaggregatedset.revisions.record import (
     role_form,
 )
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
+from lws.disaggregatedset.spec import RECORDS
 from lws.history import plan as history
 from lws.history.plan import Codec, Reconstruction, Target
 from lws.history.revision import find, usable
@@ -30,11 +31,8 @@ from lws.kube.pods import PREFERRED, REQUIRED
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.runtime.actions import Action, Announce, Object, Reference
 from lws_api.disaggregatedset.v1 import (
-    ADDED_METADATA_ANNOTATION,
     APP_LABEL,
-    INITIAL_REPLICAS_ANNOTATION,
     NAME_LABEL,
-    OTHERS_INITIAL_REPLICAS_ANNOTATION,
     REVISION_LABEL,
     ROLE_LABEL,
     SLICE_LABEL,
@@ -204,9 +202,6 @@ def _created(child: ChildFacts) -> str:
 
 
 _LABELS = frozenset({NAME_LABEL, ROLE_LABEL, SLICE_LABEL, REVISION_LABEL, APP_LABEL})
-_RECORDS = frozenset(
-    {INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION, ADDED_METADATA_ANNOTATION}
-)
 _OF_TERMS = frozenset({NAME_LABEL, SLICE_LABEL})
 _TEMPLATES = ("leaderTemplate", "workerTemplate")
 _KINDS = ("podAffinity", "podAntiAffinity")
@@ -216,7 +211,7 @@ def _part_shown(role: str, child: Object) -> dict[str, Any]:
     """Return the role from which the child was created, as far as the child shows it."""
     metadata = {
         "labels": without(labels_of(child), _LABELS),
-        "annotations": without(annotations_of(child), _RECORDS),
+        "annotations": without(annotations_of(child), RECORDS),
     }
     present = {field: values for field, values in metadata.items() if values}
     return part_of({"name": role, "spec": stripped(child["spec"]), "metadata": present or None})

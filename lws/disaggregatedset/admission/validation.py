@@ -13,6 +13,7 @@ from lws.disaggregatedset.rollout.state import restarts
 from lws.disaggregatedset.spec import (
     NO_MANAGER,
     NO_SUB_ROLES,
+    RECORDS,
     DisaggregatedSpec,
     fault_of,
     number_faults,
@@ -40,11 +41,8 @@ from lws.leaderworkerset.group.gangs import GangProvider
 from lws.leaderworkerset.scheduling import ASSUMED, Scheduler
 from lws.leaderworkerset.spec import EXCLUSIVE_ANNOTATIONS
 from lws_api.disaggregatedset.v1 import (
-    ADDED_METADATA_ANNOTATION,
     APP_LABEL,
-    INITIAL_REPLICAS_ANNOTATION,
     NAME_LABEL,
-    OTHERS_INITIAL_REPLICAS_ANNOTATION,
     REVISION_LABEL,
     ROLE_LABEL,
     SCALER_KIND,
@@ -214,11 +212,6 @@ def _exclusive_annotation(role: RoleFacts) -> str:
 
 
 _SET_BY_THE_CONTROLLER = (NAME_LABEL, ROLE_LABEL, SLICE_LABEL, REVISION_LABEL)
-_REMEMBERED = {
-    INITIAL_REPLICAS_ANNOTATION: "how a rollout began",
-    OTHERS_INITIAL_REPLICAS_ANNOTATION: "how a rollout began",
-    ADDED_METADATA_ANNOTATION: "what it has added to a LeaderWorkerSet",
-}
 
 
 def reserved_errors(facts: SetFacts) -> Iterator[FieldError]:
@@ -232,7 +225,7 @@ def reserved_errors(facts: SetFacts) -> Iterator[FieldError]:
                     why = "is set by the controller, which finds objects by it: remove it"
                     yield forbidden(f"{path}.labels[{key}]", labels[key], why)
         annotations = annotations_of(role.raw)
-        for key, remembered in _REMEMBERED.items():
+        for key, remembered in RECORDS.items():
             if key in annotations:
                 why = f"is where the controller remembers {remembered}: remove it"
                 yield forbidden(f"{role.path}.metadata.annotations[{key}]", annotations[key], why)

@@ -11,7 +11,7 @@ from typing import Any
 
 from lws.disaggregatedset.children.role_sets import strategy_of
 from lws.disaggregatedset.names import child_labels, identity_of
-from lws.disaggregatedset.spec import DisaggregatedSpec, Role
+from lws.disaggregatedset.spec import RECORDS, DisaggregatedSpec, Role
 from lws.kube.metadata import annotations_of, inherited, labels_of, without, without_tool_keys
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset import fields
@@ -19,11 +19,7 @@ from lws.leaderworkerset.fields import Field
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, completed_backoff
 from lws.runtime.actions import Object, Plan
 from lws.runtime.children import repair
-from lws_api.disaggregatedset.v1 import (
-    ADDED_METADATA_ANNOTATION,
-    INITIAL_REPLICAS_ANNOTATION,
-    OTHERS_INITIAL_REPLICAS_ANNOTATION,
-)
+from lws_api.disaggregatedset.v1 import ADDED_METADATA_ANNOTATION
 from lws_api.leaderworkerset.v1 import RestartPolicy
 
 _AT_ONCE_OPTIONAL = (
@@ -44,14 +40,8 @@ _AT_ONCE_WITH_DEFAULT = (
     fields.MAX_SURGE,
 )
 _RETENTION = {"whenDeleted": "Retain", "whenScaled": "Retain"}
-_NOT_OF_ROLES = frozenset(
-    {
-        *PLACEMENT_ANNOTATIONS,
-        INITIAL_REPLICAS_ANNOTATION,
-        OTHERS_INITIAL_REPLICAS_ANNOTATION,
-        ADDED_METADATA_ANNOTATION,
-    }
-)
+# Earlier releases may have listed such an annotation among those that they had added from a role.
+_NOT_OF_ROLES = frozenset({*PLACEMENT_ANNOTATIONS, *RECORDS})
 
 _Values = dict[Field, Any]
 _Metadata = Mapping[str, Mapping[str, str]]

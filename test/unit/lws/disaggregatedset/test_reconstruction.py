@@ -11,9 +11,10 @@ import pytest
 from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.revisions.record import RolesRecord, record
 from lws.disaggregatedset.snapshot import ChildFacts
+from lws.disaggregatedset.spec import RECORDS
 from lws.disaggregatedset.target import reconstruct
 from lws.history.plan import Reconstruction
-from lws_api.disaggregatedset.v1 import APP_LABEL, INITIAL_REPLICAS_ANNOTATION
+from lws_api.disaggregatedset.v1 import APP_LABEL
 from test.unit.lws.disaggregatedset.revisions.histories import (
     children_of,
     key_by_hash,
@@ -137,7 +138,7 @@ def test_metadata_of_a_child_is_recorded_with_an_old_role() -> None:
     old["spec"]["roles"][0] |= {"metadata": {"labels": {"own": "x"}, "annotations": {"note": "y"}}}
     old["spec"]["roles"][0]["spec"]["startupPolicy"] = "LeaderReady"
     children = children_of(old)
-    children[0].obj["metadata"]["annotations"][INITIAL_REPLICAS_ANNOTATION] = "2"
+    children[0].obj["metadata"]["annotations"] |= dict.fromkeys(RECORDS, "2")
     revision = rebuilt(NEW, children)
     prefill = revision.record.spec.roles[0]
     assert prefill.metadata == {"labels": {"own": "x"}, "annotations": {"note": "y"}}

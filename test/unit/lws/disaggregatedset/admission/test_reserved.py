@@ -44,15 +44,17 @@ def test_reserved_labels_with_their_final_values_are_accepted() -> None:
 @pytest.mark.parametrize(
     ("name", "remembered"),
     [
-        ("initial-replicas", "how a rollout began"),
-        ("initial-replicas-of-others", "how a rollout began"),
-        ("added-metadata", "what it has added to a LeaderWorkerSet"),
+        (f"{PREFIX}/initial-replicas", "how a rollout began"),
+        (f"{PREFIX}/initial-replicas-of-others", "how a rollout began"),
+        (f"{PREFIX}/added-metadata", "what it has added to a LeaderWorkerSet"),
+        ("leaderworkerset.sigs.k8s.io/group-restart-counts", "the restarts of groups"),
+        ("leaderworkerset.sigs.k8s.io/group-restarts-counted-for", "the restarts of groups"),
     ],
 )
 def test_annotations_with_records_of_the_controller_are_rejected(name: str, remembered: str) -> None:
-    role = make_role() | {"metadata": {"annotations": {f"{PREFIX}/{name}": "7"}}}
+    role = make_role() | {"metadata": {"annotations": {name: "7"}}}
     assert messages(make_set(*beside(role))) == [
-        f"spec.roles[0].metadata.annotations[{PREFIX}/{name}]: Forbidden: is where the controller "
+        f"spec.roles[0].metadata.annotations[{name}]: Forbidden: is where the controller "
         f"remembers {remembered}: remove it"
     ]
 

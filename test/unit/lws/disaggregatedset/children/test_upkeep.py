@@ -9,7 +9,7 @@ import pytest
 
 from lws.disaggregatedset.children.role_sets import build_child
 from lws.disaggregatedset.children.upkeep import live_role, plan_role_upkeep, waiting_edits
-from lws.disaggregatedset.spec import Role, SlicePlacement, parse
+from lws.disaggregatedset.spec import RECORDS, Role, SlicePlacement, parse
 from lws.kube.metadata import annotations_of, labels_of
 from lws.kube.patches import with_merged
 from lws.leaderworkerset.admission.defaulting import default
@@ -158,6 +158,20 @@ def test_edited_labels_are_restored_and_foreign_labels_are_kept() -> None:
     del labels["disaggregatedset.x-k8s.io/revision"]
     patch = {"metadata": {"labels": {"app": "llm-0-prefill", "disaggregatedset.x-k8s.io/revision": KEY}}}
     assert upkeep(child, PLAIN) == upkeep(child, None) == patch
+
+
+@pytest.mark.parametrize("key", sorted(RECORDS.keys() - {LIST}))
+def test_records_of_the_controller_are_never_taken_from_a_role(key: str) -> None:
+    """Restarts of groups are counted in an annotation of the child. A stored role may have it, too."""
+    with_record = role(role={"metadata": {"annotations": {key: "of the role", "b": "2"}}})
+    assert annotations_of(stored(with_record)) == {"b": "2"}
+    child = stored(with_record)
+    child["metadata"]["annotations"] |= {key: "of the child", LIST: f"annotations:b,annotations:{key}"}
+    without_record = role(role={"metadata": {"annotations": {"b": "2"}}})
+    for current in (with_record, without_record):
+        for recorded in (PLAIN, with_record):
+            patch = upkeep(child, current, recorded) or {"metadata": {"annotations": {}}}
+            assert key not in patch["metadata"]["annotations"]
 
 
 def test_keys_of_deployment_tools_are_removed_only_with_another_change() -> None:
