@@ -18,7 +18,7 @@ from lws.kube.ownership import Ownership
 from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.assessment import Assessment, assess, recorded_position
 from lws.leaderworkerset.assessment.prewarm import plan_prewarm, prewarmed, recorded_prewarming
-from lws.leaderworkerset.assessment.target_revision import former_revision, plan_pruning
+from lws.leaderworkerset.assessment.target_revision import counted_revisions, former_revision, plan_pruning
 from lws.leaderworkerset.children.disruption_budget import plan_disruption_budget
 from lws.leaderworkerset.children.leader_deployment import (
     plan_deployment,
@@ -31,7 +31,7 @@ from lws.leaderworkerset.children.leader_statefulset import LeaderStep, plan_ret
 from lws.leaderworkerset.children.services import plan_leader_service, plan_service
 from lws.leaderworkerset.children.workload import SchedulingStep, plan_scheduling
 from lws.leaderworkerset.left_alone import plan_left_alone
-from lws.leaderworkerset.restart_counts import InvalidCounts, counts_in, pruned
+from lws.leaderworkerset.restart_counts import InvalidCounts, InvalidKey, counts_in, pruned
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import leaders_kind
@@ -173,20 +173,27 @@ def _plan_status(
 
 
 def _plan_restart_counts(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
-    """Remove restart counts that are no longer needed, or report that the counts are unreadable. Counts of
-    deleted groups are removed and, after a rollout, counts of other revisions. Counts of Hash groups are
+    """Remove restart counts that are no longer needed, or report that the counts are invalid. Counts of
+    deleted groups and of revisions that no group has or may get are removed. Counts of Hash groups are
     handed to their successors instead: see `plan_succession`.
     """
     lws, rollout = snapshot.lws, assessment.rollout
-    only_key = assessment.target.key if assessment.is_done else ""
+    live = counted_revisions(snapshot, assessment.target, assessment.is_done)
     try:
         if not counts_in(lws) or rollout.deployment is not None:
             return Plan()
-        merge = pruned(lws, _desired_groups(rollout), only_key)
+        merge = pruned(lws, _desired_groups(rollout), live)
     except InvalidCounts as error:
+        if isinstance(error, InvalidKey):
+            effect = "counts of deleted groups and former revisions are not removed"
+        else:
+            effect = (
+                "groups that fail are neither recreated nor recovered, except after evictions, "
+                "preemptions and drains"
+            )
         message = (
             f"{error}: fix or remove the annotation {GROUP_RESTART_COUNTS_ANNOTATION} of the set; until "
-            "then, failed groups are not recreated"
+            f"then, {effect}"
         )
         problem = Problem("InvalidRestartCounts", message, action="Read")
         return Plan(problems=(problem,) if snapshot.spec.counts_restarts else ())

@@ -42,6 +42,10 @@ class InvalidCounts(Exception):
         return Plan(again_after=timing.RECHECK_SECONDS, waiting_for=f"a fix of the annotation: {self}")
 
 
+class InvalidKey(InvalidCounts):
+    """The counts can be read, but a key names no group: counts that are no longer needed are not removed."""
+
+
 def counts_in(lws: Object) -> dict[str, int]:
     """Return the restarts by `<revision key>/<group index>`. Raises InvalidCounts."""
     text = annotations_of(lws).get(GROUP_RESTART_COUNTS_ANNOTATION)
@@ -97,9 +101,9 @@ def reset(lws: Object, leader: Object) -> Merge | None:
     return _merge(lws, counts, f"group {key} is recovered: its restarts count from 0 again")
 
 
-def pruned(lws: Object, replicas: int, key: str) -> Merge | None:
-    """Remove the counts of groups from index `replicas` on and, unless `key` is empty, of revisions with
-    other keys; return None if there are none. Raises InvalidCounts.
+def pruned(lws: Object, replicas: int, live: Collection[str] | None) -> Merge | None:
+    """Remove the counts of groups from index `replicas` on, and of revisions whose keys are not in `live`;
+    return None if there are none. live: None if unknown. Raises InvalidCounts, InvalidKey.
     """
     counts = counts_in(lws)
     remaining = {}
@@ -107,8 +111,8 @@ def pruned(lws: Object, replicas: int, key: str) -> Merge | None:
         revision, _, index = count_key.rpartition("/")
         number = whole_number(index)
         if number is None or not revision:
-            raise InvalidCounts(f'invalid group restart count key "{count_key}"')
-        if number < replicas and key in ("", revision):
+            raise InvalidKey(f'invalid group restart count key "{count_key}"')
+        if number < replicas and (live is None or revision in live):
             remaining[count_key] = count
     return _merge(lws, remaining, "counts of deleted groups or revisions") if remaining != counts else None
 
@@ -142,17 +146,22 @@ class Counts:
         return {key: former for key, former in formers if former is not None}
 
     def hand_on(
-        self, lws: Object, inherited: Mapping[str, str], released: Collection[str], spare: int, only: str
+        self,
+        lws: Object,
+        inherited: Mapping[str, str],
+        released: Collection[str],
+        spare: int,
+        live: Collection[str] | None,
     ) -> Merge | None:
         """Move counts to the groups that inherit them, and remove counts that no group will inherit.
 
         Return None if nothing changes. inherited: as from `inherited`, for groups that start now. released:
         keys of kept groups that will be deleted. spare: number of groups of each revision that may still be
-        created. only: the only revision that is left; empty if there may be others.
+        created. live: keys of the revisions that groups have or may get; None if unknown.
         """
         counts = dict(self.stored)
         counts |= {key: counts.pop(former) for key, former in inherited.items()}
-        dropped = {*released, *(key for key in counts if only not in ("", _revision(key)))}
+        dropped = {*released, *(key for key in counts if live is not None and _revision(key) not in live)}
         for free in _by_revision(key for key in self.free if key in counts).values():
             dropped.update(free[spare:])
         counts = {key: count for key, count in counts.items() if key not in dropped}

@@ -85,10 +85,26 @@ def former_revision(snapshot: SetSnapshot, target: TargetRevision) -> str | None
 
 def plan_pruning(snapshot: SetSnapshot, target: TargetRevision, named: Sequence[str]) -> tuple[Action, ...]:
     """Delete unneeded revisions. named: revisions recorded in the status until the rollout is done."""
-    if not snapshot.knows_live_keys:
+    if (live := _live_keys(snapshot, target)) is None:
         return ()
-    live = snapshot.live_keys | {target.key}
     return history.plan_pruning(snapshot.revisions, live, snapshot.spec.history_limit, named)
+
+
+def counted_revisions(snapshot: SetSnapshot, target: TargetRevision, is_done: bool) -> frozenset[str] | None:
+    """Return the keys of the revisions whose restart counts are needed; None if unknown.
+
+    Many rollouts may begin and none be done, as with a partition or a pause. Without this limit, the counts
+    would outgrow the 256 KiB that all annotations of an object may have. is_done: whether every group is
+    ready on the target revision.
+    """
+    if is_done:
+        return frozenset({target.key})
+    return _live_keys(snapshot, target) if snapshot.leaders is not None else None
+
+
+def _live_keys(snapshot: SetSnapshot, target: TargetRevision) -> frozenset[str] | None:
+    """Return the keys of revisions that objects of the set have or may get; None if unknown."""
+    return snapshot.live_keys | {target.key} if snapshot.knows_live_keys else None
 
 
 @dataclass(frozen=True, kw_only=True)

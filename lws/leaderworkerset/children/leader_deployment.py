@@ -16,7 +16,7 @@ from lws.kube.pods import has_ended, has_gate
 from lws.kube.quantities import is_integer
 from lws.leaderworkerset import events, fields
 from lws.leaderworkerset.assessment.assessment import Assessment, recorded_former
-from lws.leaderworkerset.assessment.target_revision import TargetRevision
+from lws.leaderworkerset.assessment.target_revision import TargetRevision, counted_revisions
 from lws.leaderworkerset.children.leader_statefulset import (
     paths_to_apply,
     rollout_tallies,
@@ -226,7 +226,7 @@ def plan_succession(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
         {key: inherited[key] for key in map(_count_key, successors) if key in inherited},
         [*map(_count_key, released)],
         spare=_spare_places(snapshot, leaders, len(kept_groups) + len(successors)),
-        only=revision if assessment.rollout.is_done else "",
+        live=counted_revisions(snapshot, assessment.target, assessment.rollout.is_done),
     )
     first = (*([merge] if merge is not None else ()), *_hand_on_records(lws, staying, successors))
     why = "the set was scaled down, and the group is not desired any more"

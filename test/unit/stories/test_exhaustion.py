@@ -266,6 +266,27 @@ def test_groups_that_fail_at_the_same_time_are_all_counted(loop: asyncio.Abstrac
     assert world.counts == {"0": 1, "1": 1}
 
 
+def test_counts_do_not_grow_with_rollouts_that_a_partition_holds(loop: asyncio.AbstractEventLoop) -> None:
+    """All annotations of an object may have 256 KiB. No rollout is ever done here."""
+    world = World(loop, rolloutStrategy={"rollingUpdateConfiguration": {"partition": 1}})
+    template = world.cluster.objects[KIND, NAME]["spec"]["leaderWorkerTemplate"]
+    most = 0
+    for number in range(6):
+        pod = make_pod_template(image=f"app:{number + 2}")
+        world.set(spec={"leaderWorkerTemplate": {**template, "maxGroupRestarts": 9, "workerTemplate": pod}})
+        world.settle()
+        world.wait()
+        for name in (WORKER, f"{NAME}-1-1"):
+            world.nodes.crash(world.pod(name))
+            world.settle()
+            world.wait()
+        annotations = world.cluster.objects[KIND, NAME]["metadata"]["annotations"]
+        counts = json.loads(annotations[GROUP_RESTART_COUNTS_ANNOTATION])
+        most = max(most, len(counts))
+        assert sum(counts.values()) == number + 2, "group 0 stays on the first revision, and keeps its count"
+    assert most == 2
+
+
 # --- Hash groups: a replacement has another key than the group before it ------------------------------------
 
 

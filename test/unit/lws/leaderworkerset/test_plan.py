@@ -1093,21 +1093,34 @@ def test_counts_of_deleted_groups_and_revisions_are_removed() -> None:
     assert counts_written(plan(snapshot)) == [f'{{"{key}/1":1}}']
     surge = changed(snapshot.leaders, lambda obj: obj["spec"].update(replicas=3))
     in_a_rollout = replace(snapshot, leaders=surge, groups=snapshot.groups[:1])
-    assert counts_written(plan(in_a_rollout)) == [], "of the surge, and of the revision before it"
+    assert counts_written(plan(in_a_rollout)) == [f'{{"{key}/1":1,"{key}/2":1}}'], "no group has it"
+    running = replace(in_a_rollout, live_keys=frozenset({key, "old"}))
+    unknown = replace(in_a_rollout, knows_live_keys=False)
+    for rollout in (running, unknown):
+        assert counts_written(plan(rollout)) == [], "of the surge, and of the revision before it"
     assert counts_written(plan(counted("{}"))) == counts_written(plan(settled(make_set()))) == []
 
 
 def test_unreadable_counts_are_reported_only_if_they_are_needed() -> None:
+    advice = f"fix or remove the annotation {GROUP_RESTART_COUNTS_ANNOTATION} of the set; until then"
     for text, message in (
-        ("[]", "expected a JSON object"),
-        ('{"x":1}', 'invalid group restart count key "x"'),
+        (
+            "[]",
+            f"invalid group restart counts: expected a JSON object: {advice}, groups that fail are neither "
+            "recreated nor recovered, except after evictions, preemptions and drains",
+        ),
+        (
+            '{"x":1}',
+            f'invalid group restart count key "x": {advice}, counts of deleted groups and former revisions '
+            "are not removed",
+        ),
     ):
         snapshot = counted(text, maxGroupRestarts=1)
         condition = find(carried_out(snapshot, plan(snapshot)).lws["status"]["conditions"], "ReplicaFailure")
         assert (
             condition is not None
             and condition["reason"] == "InvalidRestartCounts"
-            and message in condition["message"]
+            and condition["message"] == message
         )
         assert counts_written(plan(snapshot)) == []
         harmless = counted(text)

@@ -11,6 +11,7 @@ import pytest
 from lws.leaderworkerset.restart_counts import (
     Counts,
     InvalidCounts,
+    InvalidKey,
     count_key,
     counts_in,
     increment,
@@ -87,7 +88,7 @@ def test_unreadable_counts_are_not_changed(text: str, message: str) -> None:
         lambda: counts_in(lws),
         lambda: increment(lws, leader, ()),
         lambda: reset(lws, leader),
-        lambda: pruned(lws, 1, ""),
+        lambda: pruned(lws, 1, None),
     ):
         with pytest.raises(InvalidCounts) as error:
             change()
@@ -151,22 +152,23 @@ def test_the_count_of_a_recovered_group_is_removed(before: str, after: str | Non
 
 def test_nothing_is_written_without_a_count() -> None:
     assert reset(counted(f'{{"{KEY}/1":1}}'), make_leader_pod()) is None
-    assert pruned(counted(None), 2, KEY) is None
+    assert pruned(counted(None), 2, {KEY}) is None
 
 
 @pytest.mark.parametrize(
-    ("replicas", "key", "after"),
+    ("replicas", "live", "after"),
     [
-        pytest.param(3, "", None, id="in a rollout every revision stays"),
-        pytest.param(2, "", '{"a/0":1,"b/1":3}', id="scaled down"),
-        pytest.param(3, "b", '{"b/1":3}', id="the rollout is done"),
-        pytest.param(1, "b", "", id="nothing is left: without the annotation"),
+        pytest.param(3, None, None, id="live revisions are unknown"),
+        pytest.param(3, {"a", "b", "c"}, None, id="in a rollout live revisions stay"),
+        pytest.param(2, None, '{"a/0":1,"b/1":3}', id="scaled down"),
+        pytest.param(3, {"b"}, '{"b/1":3}', id="the rollout is done"),
+        pytest.param(1, {"b"}, "", id="nothing is left: without the annotation"),
     ],
 )
 def test_counts_of_deleted_groups_and_revisions_are_removed(
-    replicas: int, key: str, after: str | None
+    replicas: int, live: set[str] | None, after: str | None
 ) -> None:
-    merge = pruned(counted('{"a/0":1,"a/2":2,"b/1":3}'), replicas, key)
+    merge = pruned(counted('{"a/0":1,"a/2":2,"b/1":3}'), replicas, live)
     if after is None:
         assert merge is None
     else:
@@ -175,8 +177,8 @@ def test_counts_of_deleted_groups_and_revisions_are_removed(
 
 @pytest.mark.parametrize("key", ["a", "a/x", "a/-1", "/0", ""])
 def test_a_key_without_an_index_stops_pruning(key: str) -> None:
-    with pytest.raises(InvalidCounts) as error:
-        pruned(counted(f'{{"a/0":1,"{key}":2}}'), 9, "")
+    with pytest.raises(InvalidKey) as error:
+        pruned(counted(f'{{"a/0":1,"{key}":2}}'), 9, None)
     assert str(error.value) == f'invalid group restart count key "{key}"'
 
 
@@ -221,18 +223,23 @@ def test_a_count_is_free_if_no_group_has_its_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inherited", "released", "spare", "only", "after"),
+    ("inherited", "released", "spare", "live", "after"),
     [
-        pytest.param({}, [], 2, "", None, id="two groups are missing that may claim them"),
-        pytest.param({D: C}, [], 1, "", {"a": 1, "b": 2, "d": 3}, id="claimed, one is still missing"),
-        pytest.param({D: C}, [], 0, "", {"a": 1, "d": 3}, id="no group is missing"),
-        pytest.param({}, [], 1, "", {"a": 1, "c": 3}, id="the highest unclaimed counts are kept"),
-        pytest.param({}, [A], 2, "", {"b": 2, "c": 3}, id="the count of a released group"),
-        pytest.param({}, [], 2, "q", {}, id="the rollout to q is done"),
+        pytest.param({}, [], 2, None, None, id="two groups are missing that may claim them"),
+        pytest.param({D: C}, [], 1, None, {"a": 1, "b": 2, "d": 3}, id="claimed, one is still missing"),
+        pytest.param({D: C}, [], 0, None, {"a": 1, "d": 3}, id="no group is missing"),
+        pytest.param({}, [], 1, None, {"a": 1, "c": 3}, id="the highest unclaimed counts are kept"),
+        pytest.param({}, [A], 2, None, {"b": 2, "c": 3}, id="the count of a released group"),
+        pytest.param({}, [], 2, {"r", "q"}, None, id="both revisions are live"),
+        pytest.param({}, [], 2, {"q"}, {}, id="the rollout to q is done"),
     ],
 )
 def test_counts_are_inherited_kept_or_removed(
-    inherited: dict[str, str], released: list[str], spare: int, only: str, after: dict[str, int] | None
+    inherited: dict[str, str],
+    released: list[str],
+    spare: int,
+    live: set[str] | None,
+    after: dict[str, int] | None,
 ) -> None:
     """Group a is live."""
     lws = hash_counts(a=1, b=2, c=3)
@@ -241,7 +248,7 @@ def test_counts_are_inherited_kept_or_removed(
         {f"r/{key}": f"r/{former}" for key, former in inherited.items()},
         [f"r/{key}" for key in released],
         spare,
-        only,
+        live,
     )
     if after is None:
         assert merge is None
@@ -257,7 +264,7 @@ def test_counts_of_many_revisions_are_handed_on_in_linear_time() -> None:
     begun = time.process_time()
     counts = Counts.of(lws, set())
     assert counts.inherited(f"r/{number}" for number in range(5000)) == {}
-    assert counts.hand_on(lws, {}, [], 1, "") is None
+    assert counts.hand_on(lws, {}, [], 1, None) is None
     assert time.process_time() - begun < 1.0, "comparing each revision with each key takes several seconds"
 
 
@@ -265,7 +272,7 @@ def test_counts_of_many_revisions_are_handed_on_in_linear_time() -> None:
 def test_unreadable_counts_are_not_inherited(text: str) -> None:
     lws = counted(text)
     counts = Counts.of(lws, set())
-    assert counts.inherited([f"r/{A}"]) == {} and counts.hand_on(lws, {}, [], 0, "r") is None
+    assert counts.inherited([f"r/{A}"]) == {} and counts.hand_on(lws, {}, [], 0, {"r"}) is None
 
 
 @pytest.mark.parametrize("value", ["true", "True", "1", "", None])
