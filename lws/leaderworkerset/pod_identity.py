@@ -123,6 +123,15 @@ def is_of_hash_group(leader: Mapping[str, Any]) -> bool:
     return owner is not None and owner.get("kind") == "ReplicaSet"
 
 
+def are_hash_workers(workers: Mapping[str, Any]) -> bool:
+    """Return whether a StatefulSet has the workers of a Hash group. Its name is not that of its leader, except
+    in sets of upstream 0.11.0, whose groups are recognised by key.
+    """
+    owner = controller_of(workers) or {}
+    has_key = is_hash_key(labels_of(workers).get(GROUP_INDEX_LABEL))
+    return owner.get("kind") == "Pod" and (has_key or owner["name"] != workers["metadata"]["name"])
+
+
 def group_name(leader: Mapping[str, Any]) -> str:
     """Return the name of the worker StatefulSet and of the Service of a group. This is the name of an Ordinal
     leader, or the host name of a Hash leader.

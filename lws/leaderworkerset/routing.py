@@ -22,6 +22,7 @@ from lws.kube.statefulsets import (
 )
 from lws.leaderworkerset.observe.membership import has_former_workers, leader_pods_of, workers_of
 from lws.leaderworkerset.pod_identity import (
+    are_hash_workers,
     group_key,
     group_name,
     is_hash_key,
@@ -217,8 +218,7 @@ def _is_hash_worker(obj: Object) -> bool:
     """Return whether this is a worker of a Hash group, not kept by our finalizer, or its StatefulSet."""
     if obj["kind"] == "Pod":
         return is_marked_hash(obj) and not is_leader(obj) and not is_kept(obj)
-    owner = controller_of(obj) or {}
-    return owner.get("kind") == "Pod" and owner["name"] != obj["metadata"]["name"]
+    return are_hash_workers(obj)
 
 
 def _was_unowned(before: Object | None) -> bool:

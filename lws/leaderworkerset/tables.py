@@ -16,7 +16,6 @@ from lws.kube.metadata import (
     controller_of,
     is_mapping,
     labels_of,
-    name_of,
 )
 from lws.kube.nodes import node_of
 from lws.kube.pods import (
@@ -31,7 +30,7 @@ from lws.kube.pods import (
 from lws.kube.shapes import is_deep
 from lws.kube.statefulsets import is_settled, is_short
 from lws.leaderworkerset.group.tpu import tpu_containers
-from lws.leaderworkerset.pod_identity import is_of_hash_group
+from lws.leaderworkerset.pod_identity import are_hash_workers, is_of_hash_group
 from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, template_labels
 from lws.leaderworkerset.revisions.shape import readable_status
 from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION
@@ -398,7 +397,7 @@ def _on_count(before: Object, after: Object) -> Wakes:
     pods; the set only needs to know whether all pods exist, and whether the StatefulSet is settled.
     """
     is_settled_as_before = is_settled(before) == is_settled(after)
-    if not is_settled_as_before and (controller_of(after) or {}).get("name") != name_of(after):
+    if not is_settled_as_before and are_hash_workers(after):
         # The pass over a Hash group reports on its leader whether the workers are ready.
         return ALL
     return NONE if is_settled_as_before and is_short(before) == is_short(after) else SET

@@ -223,18 +223,22 @@ class Membership:
             self._cached[namespaced_name] = groups
         return tuple(sorted(facts, key=attrgetter("index")))
 
-    def hides_workers(self, pod: Object) -> bool:
-        """Return whether the store has a worker of this live leader, but not its StatefulSet. The StatefulSet
-        may have lost the label that watches select. A gated leader has no workers yet.
+    def hidden_workers(self, pod: Object) -> str:
+        """Return the name of the StatefulSet of which the store has a worker of this live leader, but not the
+        StatefulSet itself; empty if there is none. The StatefulSet may have lost the label that watches
+        select. A gated leader has no workers yet.
         """
         if is_terminating(pod) or has_gate(pod, GROUP_REPLACEMENT_GATE):
-            return False
-        namespace, name = pod["metadata"]["namespace"], group_name(pod)
+            return ""
         if workers_of(self._store, pod) is not None:
-            return False
-        worker = self._store.get("Pod", namespace, f"{name}-1")
+            return ""
+        # As in `workers_of`, a Hash group may have either name.
+        return next((name for name in {group_name(pod), name_of(pod)} if self._has_worker(pod, name)), "")
+
+    def _has_worker(self, leader: Object, workers: str) -> bool:
+        worker = self._store.get("Pod", namespace_of(leader), f"{workers}-1")
         owner = controller_of(worker) if worker is not None and not is_terminating(worker) else None
-        return owner is not None and (owner["kind"], owner["name"]) == ("StatefulSet", name)
+        return owner is not None and (owner["kind"], owner["name"]) == ("StatefulSet", workers)
 
     def origin_of(self, leader: Object, leaders: Object, workers: Object | None) -> Origin:
         """Determine the revision that a leader pod was created from, by its controller and its workers.

@@ -324,13 +324,12 @@ class Observer:
     async def _groups_of(self, leaders: Object) -> tuple[GroupFacts, ...]:
         groups = self.members.groups_of(leaders)
         hidden = [
-            group
+            name
             for group in groups
-            if group.worker_statefulset is None and self.members.hides_workers(group.leader)
+            if group.worker_statefulset is None and (name := self.members.hidden_workers(group.leader))
         ]
-        for group in hidden:
-            namespace, name = namespace_of(group.leader), group_name(group.leader)
-            await self._lookup.named("StatefulSet", namespace, name, "", look_when_absent=True)
+        for name in hidden:
+            await self._lookup.named("StatefulSet", namespace_of(leaders), name, "", look_when_absent=True)
         return self.members.groups_of(leaders) if hidden else groups
 
     async def _leader_service(self, lws: Object) -> Object | None:
@@ -414,14 +413,14 @@ class Observer:
         if is_terminating(lws):
             return base
         uid = leader["metadata"]["uid"]
-        is_hidden, host = self.members.hides_workers(leader), group_name(leader)
+        hidden, host = self.members.hidden_workers(leader), group_name(leader)
         stored_workers = workers_of(self._store, leader)
-        workers_name = name_of(stored_workers) if stored_workers is not None else host
+        workers_name = name_of(stored_workers) if stored_workers is not None else hidden or host
         if _waits_for(stored_workers, leader):
             workers = stored_workers
         else:
             workers = await self._lookup.named(
-                "StatefulSet", namespace, workers_name, uid, look_when_absent=is_hidden
+                "StatefulSet", namespace, workers_name, uid, look_when_absent=bool(hidden)
             )
         group = await self._with_identities(base, leaders, workers)
         service = await self._lookup.named("Service", namespace, host, uid)

@@ -23,6 +23,7 @@ from lws_api.leaderworkerset.v1 import (
     GROUP_REPLACEMENT_GATE,
     LEADER_ADDRESS_ANNOTATION,
     LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
     REPLICAS_ANNOTATION,
     REVISION_LABEL,
     ROLE_LABEL,
@@ -188,3 +189,20 @@ async def test_mid_rollout_only_gates_are_lifted_and_no_new_group_is_recreated(b
     assert before.items() <= after.items() and len(after) == len(uids(world)) == 8
     assert not {write for write in world.wrote if write.split()[1] in ("Deployment", "ReplicaSet")}
     assert is_true(world.lws["status"]["conditions"], "Available")
+
+
+@both_names
+async def test_workers_of_a_statefulset_without_its_label_get_no_second_one(by_host: bool) -> None:
+    """The streams do not show the StatefulSet any more. Another name would not clash with it."""
+    world = taken_over(by_host, is_rolling=False)
+    await world.settle()
+    before = uids(world)
+    workers = next(obj for (kind, _), obj in world.objects.items() if kind == "StatefulSet")
+    labels = {key: value for key, value in labels_of(workers).items() if key != NAME_LABEL}
+    gone = copy.deepcopy(workers)
+    world.put({**workers, "metadata": {**workers["metadata"], "labels": labels}})
+    version = world.objects["StatefulSet", name_of(workers)]["metadata"]["resourceVersion"]
+    world._store.drop({**gone, "metadata": {**gone["metadata"], "resourceVersion": version}})
+    await world.settle()
+    assert world.wrote == ["Merge StatefulSet"] and uids(world) == before
+    assert labels_of(world.objects["StatefulSet", name_of(workers)])[NAME_LABEL] == "web"

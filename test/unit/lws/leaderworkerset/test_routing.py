@@ -324,6 +324,21 @@ def test_workers_of_a_deleted_hash_leader_wake_no_group() -> None:
     assert of_leader in _Bench().woken(leader, None), "what is known of it is forgotten"
 
 
+@pytest.mark.parametrize("name", ["demo-12345678", "demo-abc-x1"], ids=["1.0", "0.11"])
+def test_settled_workers_of_a_hash_group_wake_it_whatever_they_are_named_after(name: str) -> None:
+    """The pass over the group writes their readiness to the leader, which is its readiness gate."""
+    bench, key = _Bench(), group_key("default", "random")
+    leader = {**_of_hash_set(_of_hash_set(None, "ReplicaSet", "demo-abc"), "Pod", "demo-abc-x1")}
+    starting, settled = (_of_hash_set(leader, "StatefulSet", name) for _ in range(2))
+    for workers, ready in ((starting, 0), (settled, 1)):
+        workers["metadata"]["labels"] = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: key, GROUP_KEY_LABEL: key}
+        workers["spec"] = {"replicas": 1}
+        workers["status"] = {"observedGeneration": 1, "replicas": 1, "availableReplicas": ready}
+    bench.store.put({**leader, "apiVersion": "v1"})
+    of_leader = Key("group", "default", "demo-abc-x1")
+    assert of_leader in bench.woken(starting, settled) and of_leader in bench.woken(settled, starting)
+
+
 def test_only_the_last_pod_of_a_former_group_is_urgent_for_its_gated_leader() -> None:
     workers = make_worker_statefulset(make_leader_pod())
     pods = [make_worker_pod(workers, index) for index in (1, 2)]
