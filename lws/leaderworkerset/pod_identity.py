@@ -124,8 +124,8 @@ def is_of_hash_group(leader: Mapping[str, Any]) -> bool:
 
 
 def are_hash_workers(workers: Mapping[str, Any]) -> bool:
-    """Return whether a StatefulSet has the workers of a Hash group. Its name is not that of its leader, except
-    in sets of upstream 0.11.0, whose groups are recognised by key.
+    """Return whether a StatefulSet has the workers of a Hash group. Its name is not that of its leader,
+    except in sets of upstream 0.11.0, whose groups are recognised by key.
     """
     owner = controller_of(workers) or {}
     has_key = is_hash_key(labels_of(workers).get(GROUP_INDEX_LABEL))

@@ -200,6 +200,7 @@ class SetSnapshot:
     teardowns: Hash groups that have pods but no live leader; only known while a leader is gated.
     occupied_index_count: the highest index of a live leader plus 1, if the leader StatefulSet is lost; only
       with `spec.startStrategy`.
+    left_keys: revision keys of live leaders, if the leader StatefulSet is lost.
     has_replica_sets: whether there are ReplicaSets that the Deployment of the set controls or may adopt.
     scheduled: objects of the scheduler that serves `spec.scheduling`; None for a set without a Workload.
     former_gangs: with `spec.scheduling`, PodGroups of schedulers other than the Kubernetes scheduler.
@@ -235,6 +236,7 @@ class SetSnapshot:
     policies: Policies = field(default_factory=Policies)
     teardowns: tuple[Teardown, ...] = ()
     occupied_index_count: int = 0
+    left_keys: frozenset[str] = frozenset()
     has_replica_sets: bool = False
     scheduled: Scheduled | None = None
     former_gangs: tuple[FormerGang, ...] = ()

@@ -28,7 +28,7 @@ from lws.kube.metadata import annotations_of
 from lws.kube.patches import json_patch
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.encoding import LIVE, equality_tree
-from lws.leaderworkerset.revisions.history import Recorded, restore
+from lws.leaderworkerset.revisions.history import Recorded, record, restore
 from lws.runtime.actions import Object, Reference
 from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
 from lws_api.leaderworkerset.v1 import KIND
@@ -121,7 +121,7 @@ class _UndoRules:
 def check(lws: Object, target: Recorded) -> None:
     """Raise a Refusal if a LeaderWorkerSet cannot be rolled back to a revision."""
     old, new = equality_tree(lws["spec"])[_TEMPLATE], equality_tree(target.record.spec)[_TEMPLATE]
-    if old.get("volumeClaimTemplates") != new.get("volumeClaimTemplates"):
+    if record(lws).claims != target.record.claims:
         raise Refusal(
             f"revision {target.number} has other volumeClaimTemplates, and those of a StatefulSet cannot be "
             f"changed: create a new set, or restore the pod templates by hand"

@@ -48,7 +48,7 @@ from lws.leaderworkerset.group.gangs import (
     timeout_seconds,
 )
 from lws.leaderworkerset.left_alone import scheduler_seen, why_left_alone, why_unscheduled
-from lws.leaderworkerset.revisions.encoding import equality_form
+from lws.leaderworkerset.revisions.encoding import claims_form
 from lws.leaderworkerset.revisions.history import describe, record
 from lws.leaderworkerset.revisions.shape import number_faults, spec_fault
 from lws.leaderworkerset.rollout import state
@@ -394,22 +394,20 @@ def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[
     allowed.
     """
     after, before = _claims(new), _claims(old)
-    if after == before or _form(after) == _form(before):
+    if after == before or claims_form(after) == claims_form(before):
         return []
     names = ", ".join(str(metadata_of(claim).get("name")) for claim in after)
+    name = _name_of(new)
     why = (
-        "field is immutable: StatefulSets cannot change their claim templates; create a set of another name "
-        "with these, or delete and recreate this one, whose claims are kept unless whenDeleted is Delete"
+        "field is immutable: StatefulSets cannot change their claim templates; to keep the groups running, "
+        f"delete leaderworkerset {name} and statefulset {name} with --cascade=orphan, then create the set "
+        "with these: a rollout replaces its groups, and existing claims stay as they are"
     )
     return [invalid(fields.VOLUME_CLAIM_TEMPLATES, names, why)]
 
 
 def _claims(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return mappings_in(fields.VOLUME_CLAIM_TEMPLATES.stored_in(raw))
-
-
-def _form(claims: list[Mapping[str, Any]]) -> str:
-    return equality_form({"leaderWorkerTemplate": {"volumeClaimTemplates": claims}})
 
 
 _PORTS = str(fields.LEADER_SERVICE.child("ports"))

@@ -140,8 +140,9 @@ def beginning(snapshot: SetSnapshot, choice: TargetRevision, planned: Rollout) -
     StatefulSet has two templates, and recreates groups below the partition from the older one. The next step
     applies the target template. Until then no orphaned pod may be moved in either direction. Surge groups may
     be among the orphaned pods; they are kept until ready groups have been counted. The partition also covers
-    groups that `spec.startStrategy` delays. If the previous revision is unknown, no group moves until the
-    next pass.
+    groups that `spec.startStrategy` delays. If the previous revision is unknown, or has other claim
+    templates, which the API server would not change later, the target template is the only one, and no group
+    moves until the next pass.
     """
     lws = snapshot.lws
     former_name = (lws.get("status") or {}).get("currentRevision")
@@ -150,13 +151,19 @@ def beginning(snapshot: SetSnapshot, choice: TargetRevision, planned: Rollout) -
     most = spec.replicas + rollout_budget(spec).surge
     groups = first_groups(most, spec.start_strategy, snapshot.occupied_index_count)
     if not former_name or former_name == choice.name:
-        # After a rollback to the previous revision there is only one template, but pods of another revision.
+        # After a rollback to the previous revision, or for a recreated set, there is only one template, but
+        # pods of another revision.
         is_in_progress = position is not None and position.partition > spec.floor
-        return Beginning(_unmoved(snapshot, groups, planned.why)) if is_in_progress else Beginning(planned)
+        if is_in_progress or snapshot.left_keys - {choice.key}:
+            return Beginning(_unmoved(snapshot, groups, planned.why))
+        return Beginning(planned)
     former = recorded_former(snapshot, choice)
     # Without a recorded position, the StatefulSet may never have existed or may have been rejected.
     if position is None or former is None:
         return Beginning(_unmoved(snapshot, planned.replicas, planned.why))
+    if former.record.claims != choice.content.record.claims:
+        why = f"{planned.why}: a StatefulSet of revision {former.number} could not get the claim templates"
+        return Beginning(_unmoved(snapshot, groups, why))
     partition = position.partition if position.revision == choice.name else most
     why = (
         f"the leader StatefulSet was lost in a rollout: {format_count(groups)} of revision {former.number} "

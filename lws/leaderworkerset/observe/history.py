@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from lws.history.revision import find
-from lws.kube.metadata import controller_of, is_controlled_by, labels_of, name_of, namespace_of, uid_of
+from lws.kube.metadata import (
+    controller_of,
+    is_controlled_by,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 from lws.kube.statefulsets import current_revision_of, update_revision_of
 from lws.leaderworkerset.fields import value_at
 from lws.leaderworkerset.observe.membership import Membership, leaders_of
 from lws.leaderworkerset.observe.recent_writes import SetWrites
+from lws.leaderworkerset.pod_identity import is_leader
 from lws.leaderworkerset.revisions.encoding import without_marker
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
@@ -52,7 +61,7 @@ class RevisionReader:
     def _live_keys(self, lws: Object) -> frozenset[str]:
         leaders = leaders_of(self._store, lws)
         if leaders is None:
-            return self.worker_keys(lws)
+            return self.worker_keys(lws) | self.left_keys(lws)
         if not is_controlled_by(leaders, uid_of(lws)):
             return frozenset()
         return carried_keys(leaders, self._members.groups_of(leaders)) | self.reported_keys(leaders)
@@ -65,6 +74,14 @@ class RevisionReader:
         """Return the keys of worker StatefulSets, which leaders of a lost StatefulSet may still own."""
         statefulsets = self._labelled(lws, "StatefulSet")
         return frozenset(key for obj in statefulsets if (key := labels_of(obj).get(REVISION_LABEL)))
+
+    def left_keys(self, lws: Object) -> frozenset[str]:
+        """Return the keys of live leaders that a lost StatefulSet may have left. Groups of one pod have no
+        workers that show the key.
+        """
+        pods = self._store.labelled_pods(NAME_LABEL, namespace_of(lws), name_of(lws))
+        left = (labels_of(pod) for pod in pods if is_leader(pod) and not is_terminating(pod))
+        return frozenset(key for labels in left if (key := labels.get(REVISION_LABEL)))
 
     def knows_reported(self, leaders: Object) -> bool:
         """Return whether the store has every revision that the leader StatefulSet reports in its status."""

@@ -219,6 +219,7 @@ class Observer:
             policies=self._environment.policies,
             teardowns=self._teardowns(lws, leaders, groups),
             occupied_index_count=self._occupied_indices(lws) if leaders is None else 0,
+            left_keys=self._history.left_keys(lws) if leaders is None else frozenset(),
             has_replica_sets=any(
                 owner is None or owner["uid"] == leader_uid
                 for owner in map(controller_of, self._labelled(lws, "ReplicaSet"))
@@ -347,7 +348,7 @@ class Observer:
         """Return keys of objects of the set or of recreated leaders, and templates of unrecorded keys."""
         keys = carried_keys(leaders, groups)
         if leaders is None:
-            return keys | self._history.worker_keys(lws), ()
+            return keys | self._history.worker_keys(lws) | self._history.left_keys(lws), ()
         if not is_controlled_by(leaders, uid_of(lws)):
             return keys, ()
         unrecorded = await self._history.unrecorded(lws, leaders, keys)

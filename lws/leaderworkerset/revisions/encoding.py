@@ -7,7 +7,7 @@ and a form in which equivalent specs are equal texts.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import Any
@@ -98,6 +98,13 @@ def equality_tree(spec: Object) -> Fields:
 def equality_form(spec: Object) -> str:
     """Return a text that is equal for two specs if and only if the API server would store equal templates."""
     return serialised(equality_tree(spec))
+
+
+def claims_form(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Return a text that is equal for two lists of claim templates if a StatefulSet with the one accepts an
+    apply with the other.
+    """
+    return equality_form({"leaderWorkerTemplate": {"volumeClaimTemplates": claims}})
 
 
 def serialised(value: Any, sort_keys: bool = True) -> str:

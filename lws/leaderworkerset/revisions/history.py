@@ -17,6 +17,7 @@ from lws.kube.comparison import explain
 from lws.kube.metadata import annotations_of, is_mapping, labels_of, name_of, without
 from lws.leaderworkerset.revisions.encoding import (
     canonical_text,
+    claims_form,
     equality_form,
     equality_tree,
     key_at,
@@ -60,6 +61,11 @@ class Record:
     def form(self) -> str:
         """A text that is the same for equivalent specs."""
         return equality_form(self.spec)
+
+    @cached_property
+    def claims(self) -> str:
+        """A text that is the same for equivalent claim templates, which no StatefulSet can change."""
+        return claims_form(self.spec["leaderWorkerTemplate"].get("volumeClaimTemplates") or ())
 
     @cached_property
     def key(self) -> str:

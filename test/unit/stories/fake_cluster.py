@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lws.kube.metadata import annotations_of, controller_of, is_terminating
+from lws.kube.metadata import ORPHAN_FINALIZER, annotations_of, controller_of, is_terminating
 from lws.leaderworkerset.admission.pod import FormerNode, admit
 from lws.runtime.actions import Object, Reference
 from lws.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound
@@ -153,6 +153,16 @@ class FakeCluster:
             return stored
         return self.change(stored, marks)
 
+    def orphan(self, obj: Object) -> None:
+        """Delete an object as `kubectl delete --cascade=orphan` does, the garbage collector included."""
+        finalizers = [*obj["metadata"].get("finalizers", ()), ORPHAN_FINALIZER]
+        self.request_deletion(self.change(obj, {"finalizers": finalizers}))
+        for child in self.owned_by(obj["metadata"]["uid"]):
+            self.change(child, {"ownerReferences": None})
+        left = self.change(obj, {"finalizers": [it for it in finalizers if it != ORPHAN_FINALIZER] or None})
+        if not left["metadata"].get("finalizers") and not left["metadata"].get("deletionGracePeriodSeconds"):
+            self.end(left)
+
     def stopped(self, pod: Object) -> None:
         """End a terminating pod, as its kubelet or, on a lost node, a controller does."""
         if pod["metadata"].get("finalizers"):
@@ -257,6 +267,8 @@ class FakeCluster:
             applied["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = update["maxUnavailable"]
         if stored is None:
             return self.add(applied)
+        if stored["spec"].get("volumeClaimTemplates") != applied["spec"].get("volumeClaimTemplates"):
+            raise Invalid(422, "Invalid", "spec: Forbidden: updates to statefulset spec for other fields")
         preserved = {key: stored["metadata"][key] for key in ("uid", "generation", "creationTimestamp")}
         annotations = annotations_of(stored) | annotations_of(applied)
         return self.change(

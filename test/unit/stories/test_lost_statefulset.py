@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from itertools import groupby
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+from lws.kube.conditions import is_true
 from lws.leaderworkerset.assessment.assessment import assess, initial_rollout
 from lws.leaderworkerset.observe.observer import Observer
 from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.rollout.simulation import simulate
 from lws.runtime.client.connection import Cluster
-from lws_api.leaderworkerset.v1 import KIND
+from lws_api.leaderworkerset.v1 import API_VERSION, KIND
 from test.unit.stories.fake_cluster import NAME, NAMESPACE
 from test.unit.stories.truth import ready_groups
 from test.unit.stories.world import World
@@ -68,6 +69,51 @@ def test_orphaned_leaders_do_not_count_as_a_wave_of_starts(
         fewest = min(fewest, len(ready_groups(world.cluster)))
     assert fewest == 6
     world.settle()
+
+
+def claims(size: str) -> dict[str, Any]:
+    """Return fields of leaderWorkerTemplate with a claim of this size."""
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+    return {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": spec}]}
+
+
+@pytest.mark.parametrize("is_seen", [False, True], ids=["before the new set", "after it"])
+def test_a_set_gets_larger_claims_without_losing_more_groups_than_its_rollout_may(
+    loop: asyncio.AbstractEventLoop, is_seen: bool
+) -> None:
+    """The set and its StatefulSet are deleted without their dependents. is_seen: whether the StatefulSet is
+    only deleted after the manager has seen the new set.
+    """
+    world = World.new(loop, False, "A", 3)
+    template = world.lws["spec"]["leaderWorkerTemplate"]
+    world.cluster.change(
+        world.lws, spec={**world.lws["spec"], "leaderWorkerTemplate": {**template, **claims("1Gi")}}
+    )
+    world.settle()
+    world.floor.claim()
+    former, spec = world.cluster.find("StatefulSet", NAME), world.lws["spec"]
+    assert former is not None
+    world.cluster.orphan(world.lws)
+    if not is_seen:
+        world.cluster.orphan(former)
+    wish = {"kind": KIND, "apiVersion": API_VERSION, "metadata": {"name": NAME}}
+    world.cluster.add(
+        {**wish, "spec": {**spec, "leaderWorkerTemplate": {**spec["leaderWorkerTemplate"], **claims("5Gi")}}}
+    )
+    if is_seen:
+        world.go_on_fairly(3)
+        world.cluster.orphan(world.cluster.objects["StatefulSet", NAME])
+    fewest = 3
+    for _ in range(60):
+        if not world.go_on_fairly(1) and not world.manager.ring():
+            break
+        fewest = min(fewest, len(ready_groups(world.cluster)))
+    assert fewest == 2, "maxUnavailable is 1"
+    world.settle()
+    for statefulset in world.cluster.of_kind("StatefulSet"):
+        (claim,) = statefulset["spec"]["volumeClaimTemplates"]
+        assert claim["spec"]["resources"]["requests"] == {"storage": "5Gi"}, statefulset["metadata"]["name"]
+    assert is_true(world.lws["status"]["conditions"], "Available")
 
 
 @pytest.mark.parametrize("steps", [0, 2, 4])

@@ -249,6 +249,44 @@ def test_a_statefulset_lost_while_settled_is_recreated_unchanged(status: dict[st
     assert notes_of(plan(with_deleted_leader(settled(make_set(replicas=3)), **status))) == ("app:1", 0, 3)
 
 
+def claims(size: str) -> dict[str, Any]:
+    """Return fields of leaderWorkerTemplate with a claim of this size."""
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+    return {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": spec}]}
+
+
+@pytest.mark.parametrize(("before", "after", "image"), [("1Gi", "5Gi", "app:2"), ("1Gi", "1024Mi", "app:1")])
+def test_a_statefulset_that_could_not_get_its_claims_later_is_recreated_with_them(
+    before: str, after: str, image: str
+) -> None:
+    """The API server rejects an apply with other claims, so the rollout could not go on from the former
+    revision.
+    """
+    rolling = settled(make_set(replicas=4, template=claims(before)))
+    rolling = with_spec(rolling, make_set(replicas=4, image="app:2", template=claims(after)))
+    rolling = carried_out(rolling, plan(rolling))
+    lost = replace(with_deleted_leader(rolling), left_keys=rolling.live_keys)
+    assert notes_of(plan(lost)) == (image, 4, 4), "no remaining group is moved at once"
+    storage = the_apply(plan(lost)).intent["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]
+    assert storage["requests"]["storage"] == (after if image == "app:2" else before)
+
+
+def test_the_groups_of_a_recreated_set_with_another_template_are_moved_by_its_rollout() -> None:
+    """Both the set and its StatefulSet were deleted without their dependents. With partition 0, the
+    StatefulSet controller would replace leaders at its own pace, whether their groups are ready or not.
+    """
+    former = settled(make_set(replicas=4))
+    recreated = make_set(replicas=4, image="app:2")
+    lost = replace(former, lws=recreated, leaders=None, groups=(), set_read_live=recreated)
+    assert notes_of(plan(lost)) == ("app:2", 0, 4), "there are no groups"
+    left = replace(lost, left_keys=former.live_keys)
+    assert notes_of(plan(left)) == ("app:2", 4, 4)
+    adopted = with_reported(replace(carried_out(left, plan(left)), groups=former.groups))
+    assert notes_of(plan(adopted)) == ("app:2", 3, 4)
+    same = replace(left, lws=make_set(replicas=4), set_read_live=make_set(replicas=4))
+    assert notes_of(plan(same)) == ("app:1", 0, 4)
+
+
 def test_a_template_that_was_never_applied_is_not_used_first() -> None:
     """The API server rejected the first StatefulSet; then the user corrected the template."""
     first = SetSnapshot(make_set(replicas=3), set_during_a_rollout().now)

@@ -265,13 +265,16 @@ async def test_nodes_are_observed_for_an_undo_that_waits_for_them() -> None:
 async def test_leaders_that_a_lost_statefulset_has_left(changes: dict[str, Any], count: int) -> None:
     """Those of the surge count too, as far as the surge goes."""
     lws = make_set(size=3, **changes)
-    leaders = [make_leader_pod(lws, index) for index in (1, 2, 4)]
-    assert (await World(lws, REVISION, *leaders).of_set()).occupied_index_count == count
+    leaders = [make_leader_pod(lws, index, key=KEY) for index in (1, 2, 4)]
+    snapshot = await World(lws, REVISION, *leaders).of_set()
+    assert (snapshot.occupied_index_count, snapshot.left_keys) == (count, {KEY})
 
 
 async def test_keys_of_groups_of_a_lost_statefulset_are_live() -> None:
     world = World(LWS, REVISION, *PODS, *WORKERS)
     assert (await world.of_set()).live_keys == {KEY}
+    alone = await World(LWS, REVISION, *PODS).of_set()
+    assert alone.live_keys == {KEY}, "groups of one pod have no workers"
 
 
 @pytest.mark.parametrize(
