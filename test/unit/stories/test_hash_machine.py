@@ -231,3 +231,27 @@ async def play(seed: int) -> None:
 @for_each_seed(60)
 def test_random_event_sequences(seed: int) -> None:
     asyncio.run(play(seed))
+
+
+async def lose_groups_of_the_former_revision(seed: int) -> None:
+    """Lose groups of the former revision during a rollout to a revision that never becomes ready."""
+    day = Day(seed)
+    day.limit, chance, world = None, day.chance, day.world
+    world.edit(startStrategy={"seedGroups": 1}, leaderWorkerTemplate={"maxGroupRestarts": None})
+    await world.settle(seconds=700.0)
+    day.image = "app:9"
+    world.failing.add(day.image)
+    world.edit(leaderWorkerTemplate={"workerTemplate": make_pod_template(day.image)})
+    for _ in range(chance.randrange(2, 5)):
+        for _ in range(chance.randrange(8)):
+            await world.turn(20.0)
+        chance.choice([day.lose_leader, day.lose_worker])()
+    await world.settle(seconds=700.0)
+    away = [pod for pod in world.gated() if pod["spec"]["containers"][0]["image"] == "app:1"]
+    assert not away, f"{len(away)} groups of the former revision stay away"
+    await day.end()
+
+
+@for_each_seed(30)
+def test_a_broken_revision_keeps_no_lost_group_of_the_former_one_away(seed: int) -> None:
+    asyncio.run(lose_groups_of_the_former_revision(seed))
