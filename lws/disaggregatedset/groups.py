@@ -126,7 +126,7 @@ def _has_failed(child: Object, group: GroupFacts, now: datetime) -> bool:
     restarted, ended = pods.restarted_containers(leader), pods.ended_containers(leader)
     # A failure whose restart has been recorded is counted already.
     is_failing = mark != DELETING and bool(restarted or ended or pods.is_failed(leader))
-    again = bool(restarted) and (bool(ended) or not all(container.is_first for container in restarted))
+    again = bool(restarted) and (bool(ended) or not all(container.restarts == 1 for container in restarted))
     return restarts_of(child, group.index, leader, now).consecutive + is_failing + again > 1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,17 +23,15 @@ whose Workload it evicts by priority or because a user has deactivated it.
 class ContainerEnd:
     """The last termination of a container; None and "" stand for what is unknown.
 
-    at: the time as the kubelet writes it (RFC 3339, UTC, whole seconds, so that strings compare as times).
-    is_sidecar: whether the container is a restartable init container (KEP-753). is_first: whether the last
-    termination is also the first.
+    is_sidecar: whether the container is a restartable init container (KEP-753). restarts: how often the
+    container was restarted.
     """
 
     container: str
     exit_code: int | None = None
     reason: str = ""
-    at: str = ""
     is_sidecar: bool = False
-    is_first: bool = False
+    restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,44 +164,14 @@ def ended_containers(pod: Mapping[str, Any]) -> tuple[ContainerEnd, ...]:
     return tuple(end for end in ends if end.exit_code)
 
 
-def left_pending_at(pod: Mapping[str, Any], exempt: Collection[str] = ()) -> str:
-    """Return when the last of the pod's containers was first started, as `ContainerEnd.at`; "" if unknown.
-
-    For a container that restarted more than once, only the start of its previous instance is known.
-    exempt: names of containers whose restarts do not count. For them, only a known first start counts: a
-    later start would make a failure of another container look like part of the pod's start.
-    """
-    entries = _status(pod).get("containerStatuses") or ()
-    return max((_first_start(entry, exempt) for entry in entries), default="")
-
-
-def first_start_of(pod: Mapping[str, Any], containers: Collection[str]) -> str:
-    """Return the latest first start of these containers, but for those restarted twice; empty if none."""
-    entries = _status(pod).get("containerStatuses") or ()
-    starts = (_first_start(entry, containers) for entry in entries if entry.get("name") in containers)
-    return max(starts, default="")
-
-
-def _first_start(entry: Mapping[str, Any], exempt: Collection[str]) -> str:
-    last = (entry.get("lastState") or {}).get("terminated") or {}
-    state = entry.get("state") or {}
-    now = state.get("running") or state.get("terminated") or {}
-    if entry.get("name") not in exempt:
-        return str(last.get("startedAt") or now.get("startedAt") or "")
-    restarts = entry.get("restartCount") or 0
-    started = (now, last)[restarts] if restarts < 2 else {}
-    return str(started.get("startedAt") or "")
-
-
 def _end_of(entry: Mapping[str, Any], field: str, is_sidecar: bool = False) -> ContainerEnd:
     end = (entry.get(field) or {}).get("terminated") or {}
     return ContainerEnd(
         container=entry.get("name") or "",
         exit_code=end.get("exitCode"),
         reason=end.get("reason") or "",
-        at=end.get("finishedAt") or "",
         is_sidecar=is_sidecar,
-        is_first=entry.get("restartCount") == 1,
+        restarts=entry.get("restartCount") or 0,
     )
 
 

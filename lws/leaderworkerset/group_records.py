@@ -25,38 +25,46 @@ from lws_api.leaderworkerset.v1 import REVISION_LABEL, RestartPolicy
 
 # Number of cached records: each pass over a set compares all of its leaders.
 _CACHED = 32768
-_MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
+_MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})(?:-([0-9]{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Leader and workers of a group; stored as `leader-workers`, each 8 hexadecimal digits.
-    workers: a hash of the UIDs of the workers, or a mark. leader: a hash of the UID of the leader and of
-    `workers`, so that the record no longer belongs to the leader if either part was edited.
+    """Leader and workers of a group; stored as `leader-workers`, each 8 hexadecimal digits, or
+    `leader-workers-restarts`.
+    workers: a hash of the UIDs of the workers, or a mark. leader: a hash of the UID of the leader and of the
+    other parts, so that the record no longer belongs to the leader if any part was edited. restarts: how
+    often containers had been restarted when the group was complete; None unless its policy spares them.
     """
 
     leader: str
     workers: str
+    restarts: int | None = None
 
     @classmethod
-    def of(cls, leader_uid: str, worker_uids: Iterable[str]) -> Members:
+    def of(cls, leader_uid: str, worker_uids: Iterable[str], restarts: int | None = None) -> Members:
         """Return the members with these UIDs. worker_uids: in any order; empty in a group of size 1."""
-        return cls.sealed(leader_uid, hash_of_uid(",".join(sorted(worker_uids))))
+        return cls.sealed(leader_uid, hash_of_uid(",".join(sorted(worker_uids))), restarts)
 
     @classmethod
-    def sealed(cls, leader_uid: str, workers: str) -> Members:
+    def sealed(cls, leader_uid: str, workers: str, restarts: int | None = None) -> Members:
         """Return the record of a leader. workers: the hash of its workers, or a mark."""
-        return cls(hash_of_uid(f"{leader_uid}-{workers}"), workers)
+        return cls(hash_of_uid(f"{leader_uid}-{_joined(workers, restarts)}"), workers, restarts)
 
     def __str__(self) -> str:
-        return f"{self.leader}-{self.workers}"
+        return f"{self.leader}-{_joined(self.workers, self.restarts)}"
 
     def belongs_to(self, leader_uid: str) -> bool:
         """Return whether the record was written for this leader and not edited. Earlier releases hashed only
         the UID of the leader; their records are kept, so that an upgrade writes no status.
         """
-        is_sealed = self.leader == hash_of_uid(f"{leader_uid}-{self.workers}")
-        return is_sealed or self.leader == hash_of_uid(leader_uid)
+        if self == Members.sealed(leader_uid, self.workers, self.restarts):
+            return True
+        return self.restarts is None and self.leader == hash_of_uid(leader_uid)
+
+
+def _joined(workers: str, restarts: int | None) -> str:
+    return workers if restarts is None else f"{workers}-{restarts}"
 
 
 def recorded_members(lws: Object, index: int) -> Members | None:
@@ -77,7 +85,9 @@ def _members(text: object) -> Members | None:
 @lru_cache(_CACHED)
 def _parsed(text: str) -> Members | None:
     match = _MEMBERS.fullmatch(text)
-    return Members(match[1], match[2]) if match is not None else None
+    if match is None:
+        return None
+    return Members(match[1], match[2], int(match[3]) if match[3] is not None else None)
 
 
 def current_members(snapshot: SetSnapshot, ready: Collection[int]) -> dict[int, Members]:
@@ -86,7 +96,8 @@ def current_members(snapshot: SetSnapshot, ready: Collection[int]) -> dict[int, 
     ready: indices of ready groups; only these are certainly complete. Members are recorded when the group is
     first complete under its leader, and kept while the leader exists: the restart policy compares later
     workers with them. With restartPolicy None nothing is recorded, so that pods that were replaced before a
-    change of the policy do not restart their group.
+    change of the policy do not restart their group. With RecreateGroupAfterStart, restarts of containers are
+    recorded, too: those before the group was complete belong to its start.
     """
     if snapshot.spec.restart_policy == RestartPolicy.NONE:
         return {}
@@ -94,10 +105,15 @@ def current_members(snapshot: SetSnapshot, ready: Collection[int]) -> dict[int, 
     current: dict[int, Members] = {}
     for group in snapshot.groups:
         uid, before = group.uid, _members(stored.get(str(group.index)))
+        is_complete, restarts = group.index in ready and group.is_complete, None
+        if snapshot.spec.waits_for_start:
+            restarts = sum(end.restarts for end in group.restarted if snapshot.spec.counts(end))
         if before is not None and before.belongs_to(uid):
-            current[group.index] = before
-        elif group.index in ready and group.is_complete:
-            current[group.index] = Members.of(uid, group.worker_uids)
+            is_known = restarts is None or before.restarts is not None or before.workers in (DELETING, KEPT)
+            is_kept = is_known or not is_complete
+            current[group.index] = before if is_kept else Members.sealed(uid, before.workers, restarts)
+        elif is_complete:
+            current[group.index] = Members.of(uid, group.worker_uids, restarts)
     return current
 
 

@@ -15,7 +15,7 @@ from lws.kube.conditions import Rejection
 from lws.kube.metadata import is_terminating, labels_of, name_of, owner_reference, uid_of
 from lws.kube.nodes import NodeLosses
 from lws.kube.ownership import may_adopt
-from lws.kube.pods import NodeWait, is_ready, is_running
+from lws.kube.pods import ContainerEnd, NodeWait, is_ready, is_running
 from lws.kube.statefulsets import desired_replicas, is_settled, is_short
 from lws.leaderworkerset.pod_identity import group_size_of
 from lws.leaderworkerset.restart_counts import is_exhausted
@@ -42,6 +42,7 @@ class GroupFacts:
     name_clash: a StatefulSet, or a Service if the group needs one, that has the leader's name and either
       another existing owner or no owner.
     worker_uids: UIDs of the ready pods that `worker_statefulset` controls, without terminating ones.
+    restarted: ends of restarted containers, of its leader and of pods that `worker_statefulset` controls.
     is_being_deleted: whether another pass is deleting the leader at this moment.
     waits: waits of its pods for a node.
     """
@@ -51,6 +52,7 @@ class GroupFacts:
     worker_statefulset: Object | None = None
     name_clash: Object | None = None
     worker_uids: tuple[str, ...] = ()
+    restarted: tuple[ContainerEnd, ...] = ()
     is_being_deleted: bool = False
     waits: tuple[NodeWait, ...] = ()
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Annotated, Any, get_type_hints
 
 from lws.kube.metadata import annotations_of, is_mapping
+from lws.kube.pods import ContainerEnd
 from lws.kube.quantities import INT32, scaled
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.fields import Field, value_at
@@ -205,6 +206,10 @@ class SetSpec:
             placement=_placement(annotations, has_subgroups=values["subgroup"] is not None),
             **values,
         )
+
+    def counts(self, end: ContainerEnd) -> bool:
+        """Whether restarts of this container are failures of its group."""
+        return end.container not in self.exempt_containers and not (self.exempts_sidecars and end.is_sidecar)
 
     @property
     def counts_restarts(self) -> bool:

@@ -141,8 +141,8 @@ _ALSO_KEPT = frozenset(
 # Conditions of Hash leaders. Workers wait for the leader's containers, because the leader is not Ready before
 # its workers are; the other condition reports that they are.
 _OF_HASH_LEADERS = (CONTAINERS_READY, GROUP_READY_CONDITION)
-# How a container ended: users are told, and it shows whether the group had started by then.
-_MOMENTS = ("exitCode", "reason", "startedAt", "finishedAt")
+# How a container ended, which users are told.
+_OF_END = ("exitCode", "reason")
 
 
 # --- Any kind
@@ -238,19 +238,6 @@ def of_return(value: Any, pod: Mapping[str, Any]) -> Any:
 def eventful(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Keep containers that have restarted or have ended with an error."""
     return [_container(entry) for entry in stored if _is_eventful(entry)] or None
-
-
-def eventful_or_last(
-    stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]
-) -> list[dict[str, Any]] | None:
-    """Keep what `eventful` keeps, and the last started container: its start is when the pod left Pending."""
-    containers, last, started = [], None, ""
-    for entry in stored:
-        if _is_eventful(entry):
-            containers.append(_container(entry))
-        elif (at := _started_at(entry)) > started:
-            last, started = entry, at
-    return [*containers, _container(last)] if last is not None else containers or None
 
 
 def tpu_requests(containers: Any, pod: Mapping[str, Any]) -> list[dict[str, Any]] | None:
@@ -377,14 +364,9 @@ def _container(entry: Mapping[str, Any]) -> dict[str, Any]:
     if entry.get("restartCount"):
         reduced["restartCount"] = entry["restartCount"]
     for field in ("state", "lastState"):
-        for state, details in (entry.get(field) or {}).items():
-            if state in ("running", "terminated"):
-                reduced[field] = {state: {key: details[key] for key in _MOMENTS if key in details}}
+        if end := (entry.get(field) or {}).get("terminated"):
+            reduced[field] = {"terminated": {key: end[key] for key in _OF_END if key in end}}
     return reduced
-
-
-def _started_at(entry: Mapping[str, Any]) -> str:
-    return str(((entry.get("state") or {}).get("running") or {}).get("startedAt") or "")
 
 
 def _is_of_group(statefulset: Mapping[str, Any]) -> bool:
@@ -513,7 +495,7 @@ TABLES = (
             StoredField("status.conditions", on_conditions, conditions, []),
             StoredField("status.reason"),
             StoredField("status.initContainerStatuses", SET, eventful),
-            StoredField("status.containerStatuses", SET, eventful_or_last),
+            StoredField("status.containerStatuses", SET, eventful),
         ),
         is_undisturbed=is_undisturbed,
     ),

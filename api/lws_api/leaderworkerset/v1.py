@@ -378,6 +378,7 @@ class LeaderWorkerSetStatus(KubeModel):
     """Progress of `spec.rolloutStrategy.prewarm`."""
     members: dict[str, str] = Field(default_factory=dict)
     """Record of the controller: hashes of the UIDs of each complete group, by index, to detect replaced pods.
+    With RecreateGroupAfterStart, also how often containers were restarted until then.
     """
     restarts: dict[str, str] = Field(default_factory=dict)
     """Record of the controller: how often and when failed pods recreated each group, by index."""

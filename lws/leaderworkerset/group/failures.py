@@ -5,21 +5,17 @@ The decision depends on objects, not on events, so failures while the manager wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
-from lws.kube.conditions import moment_of
-from lws.kube.metadata import is_terminating, name_of
+from lws.kube.metadata import is_terminating, name_of, uid_of
 from lws.kube.pods import (
     ContainerEnd,
-    deletion_requested_at,
     disruption_of,
     ended_containers,
     has_ended,
     is_failed,
     is_pending,
-    left_pending_at,
     reason_of,
     restarted_containers,
 )
@@ -39,7 +35,6 @@ from lws_api.leaderworkerset.v1 import RestartPolicy
 _REPLACED = "it was replaced by another pod of that name"
 _AFTER_DISRUPTION = f"{_REPLACED} after a disruption"
 _ONE_REPLACED = "it, or another worker as young as it, was replaced by another pod of that name"
-_LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +42,12 @@ class Incident:
     """The failure for which a group is recreated.
 
     pod: the name of the failed pod. why: a clause that says how the pod failed. is_disruption: whether the
-    pod was evicted, preempted or drained, which is not a failure of the group. since: the time of the first
-    failure in the group, or an earlier time if that is unknown. how: `why` as one word.
+    pod was evicted, preempted or drained, which is not a failure of the group. how: `why` as one word.
     """
 
     pod: str
     why: str
     is_disruption: bool = False
-    since: datetime = field(default=_LONG_AGO, compare=False)
     how: str = field(default=POD_FAILED, compare=False)
 
     @property
@@ -74,14 +67,9 @@ def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
         return None
     workers = members(group, size)
     pods = (group.leader, *workers)
-    exempt = group.spec.exempt_containers
-    starts = (group.first_started_at, *(left_pending_at(pod, exempt) for pod in pods))
-    since = max(starts) if group.spec.waits_for_start else ""
-    incidents = [*_visible_failures(group, pods, since), *_replaced(group, workers, size)]
-    if not incidents:
-        return None
-    reason = next((incident for incident in incidents if incident.is_disruption), incidents[0])
-    return replace(reason, since=min(incident.since for incident in incidents))
+    incidents = [*_visible_failures(group, pods), *_replaced(group, workers, size)]
+    disruptions = (incident for incident in incidents if incident.is_disruption)
+    return next(disruptions, incidents[0] if incidents else None)
 
 
 def ignores_losses(group: GroupSnapshot, size: int) -> bool:
@@ -115,31 +103,32 @@ def members(group: GroupSnapshot, size: int) -> tuple[Object, ...]:
     return tuple(pod for pod in group.own_worker_pods if is_worker_of(pod, name_of(workers), size))
 
 
-def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...], since: str) -> Iterator[Incident]:
-    """Yield failures that the pods show. since: until when container restarts belong to the start."""
-    exempt, spares_sidecars = group.spec.exempt_containers, group.spec.exempts_sidecars
+def counted_restarts(group: GroupSnapshot, pods: Iterable[Object]) -> dict[tuple[str, str], int]:
+    """Return how often containers were restarted that are not exempt, by UID of the pod and their name."""
+    return {
+        (uid_of(pod), end.container): end.restarts
+        for pod in pods
+        for end in restarted_containers(pod)
+        if group.spec.counts(end)
+    }
+
+
+def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...]) -> Iterator[Incident]:
+    """Yield failures that the pods show."""
     for pod in pods:
         name, disruption = pod["metadata"]["name"], disruption_of(pod)
         # Deleting a pod that was still waiting to return to its node is not a failure.
         if is_terminating(pod) and (disruption or not must_return_to(pod)):
             why = f"it is being deleted ({disruption})" if disruption else "it is being deleted"
-            since_when = deletion_requested_at(pod) or _LONG_AGO
-            yield Incident(name, why, bool(disruption), since_when, POD_DELETED)
+            yield Incident(name, why, bool(disruption), POD_DELETED)
         if is_failed(pod):
             failed = f"it failed ({reason})" if (reason := reason_of(pod)) else "it failed"
             why = ", ".join((failed, *map(_ended, ended_containers(pod))))
-            yield Incident(name, why, bool(disruption), _created(pod))
+            yield Incident(name, why, bool(disruption))
         for end in restarted_containers(pod):
-            is_exempt = end.container in exempt or (spares_sidecars and end.is_sidecar)
-            if not is_exempt and not (end.at and end.at < since):
-                # A pod shows the time of its last restart only.
-                began = moment_of(end.at) if end.is_first else None
-                why, when = f"{_ended(end)} and was restarted", began or _created(pod)
-                yield Incident(name, why, since=when, how=CONTAINER_RESTARTED)
-
-
-def _created(pod: Object) -> datetime:
-    return moment_of(pod["metadata"].get("creationTimestamp")) or _LONG_AGO
+            of_start = group.restarts_at_start.get((uid_of(pod), end.container), 0)
+            if group.spec.counts(end) and end.restarts > of_start:
+                yield Incident(name, f"{_ended(end)} and was restarted", how=CONTAINER_RESTARTED)
 
 
 def _ended(end: ContainerEnd) -> str:
@@ -158,7 +147,7 @@ def _replaced(group: GroupSnapshot, workers: tuple[Object, ...], size: int) -> I
         if name in pods:
             is_disruption = name in group.disrupted_workers
             why = _AFTER_DISRUPTION if is_disruption else _REPLACED
-            yield Incident(name, why, is_disruption, _created(pods[name]), POD_REPLACED)
+            yield Incident(name, why, is_disruption, POD_REPLACED)
     if mark_of(group.lws, group_number(group.leader), group.leader):
         yield Incident(group.leader["metadata"]["name"], "its group had failed before")
     elif workers and len(workers) == size - 1 and not _are_recorded(group, workers):
@@ -171,11 +160,11 @@ def _replaced_unseen(workers: tuple[Object, ...], disrupted: frozenset[str]) -> 
     """
     for pod in workers:
         if pod["metadata"]["name"] in disrupted:
-            return Incident(pod["metadata"]["name"], _AFTER_DISRUPTION, True, _created(pod))
+            return Incident(pod["metadata"]["name"], _AFTER_DISRUPTION, True)
     newest = max(pod["metadata"]["creationTimestamp"] for pod in workers)
     names = [pod["metadata"]["name"] for pod in workers if pod["metadata"]["creationTimestamp"] == newest]
     why = _REPLACED if len(names) == 1 else _ONE_REPLACED
-    return Incident(max(names), why, since=moment_of(newest) or _LONG_AGO, how=POD_REPLACED)
+    return Incident(max(names), why, how=POD_REPLACED)
 
 
 def _are_recorded(group: GroupSnapshot, workers: tuple[Object, ...]) -> bool:

@@ -53,7 +53,7 @@ def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
     past = restarts_of(group.lws, index, group.leader, group.now)
     # A kept group counts as failed even if its pods are disrupted later.
     if incident.is_disruption and mark != KEPT:
-        return _wait_for_budget(group, incident) or _restart(group, incident, None)
+        return _wait_for_budget(group) or _restart(group, incident, None)
     if is_used_up(group.spec.max_group_restarts, past):
         return _keep_failed_group(group, incident, past, is_news=mark != KEPT)
     if group.spec.counts_restarts:
@@ -61,7 +61,7 @@ def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
     if past.due > group.now:
         times = "once" if past.consecutive == 1 else f"{past.consecutive} times"
         return _delay_restart(group, incident, f"{times} in quick succession", past.due)
-    return _wait_for_budget(group, incident) or _restart(group, incident, past)
+    return _wait_for_budget(group) or _restart(group, incident, past)
 
 
 def _restart_by_upstreams_rules(group: GroupSnapshot, incident: Incident, past: Restarts) -> Plan:
@@ -83,7 +83,7 @@ def _restart_by_upstreams_rules(group: GroupSnapshot, incident: Incident, past: 
     if due > group.now:
         times = "once" if count == 1 else f"{count} times"
         return _delay_restart(group, incident, f"{times} on this revision", due)
-    return _wait_for_budget(group, incident) or _restart(group, incident, past)
+    return _wait_for_budget(group) or _restart(group, incident, past)
 
 
 def _restart(group: GroupSnapshot, incident: Incident, past: Restarts | None) -> Plan:
@@ -153,12 +153,12 @@ def _keep_failed_group(group: GroupSnapshot, incident: Incident, past: Restarts,
     return Plan(sequences=((record,),), waiting_for=waiting_for)
 
 
-def _wait_for_budget(group: GroupSnapshot, incident: Incident) -> Plan | None:
+def _wait_for_budget(group: GroupSnapshot) -> Plan | None:
     """Wait until the budget of a rollout allows the restart; None if it may happen now."""
     states = group_states(group.siblings, DesiredGroups(group.target_key, {}))
     if _is_affordable(group, states):
         return None
-    until = _latest_restart(group, incident, states)
+    until = _latest_restart(group, states)
     if until <= group.now:
         return None
     return Plan(
@@ -168,7 +168,7 @@ def _wait_for_budget(group: GroupSnapshot, incident: Incident) -> Plan | None:
     )
 
 
-def _latest_restart(group: GroupSnapshot, incident: Incident, states: Sequence[GroupState]) -> datetime:
+def _latest_restart(group: GroupSnapshot, states: Sequence[GroupState]) -> datetime:
     """Return the latest time of the restart, which must be limited because a stuck rollout never frees its
     budget. It is the longest backoff after the last deletion of a group that is not ready. So waiting groups
     are recreated one at a time, and each waits for at most one turn per group.
@@ -178,9 +178,10 @@ def _latest_restart(group: GroupSnapshot, incident: Incident, states: Sequence[G
     end = MOST_GROUP_NUMBER if is_of_hash_group(group.leader) else replicas - 1
     down = (sibling for sibling in group.siblings if sibling.index <= end and sibling.index not in ready)
     deleted = [_deleted_at(group, sibling) for sibling in down]
-    last = max((incident.since, *deleted))
+    since = group.failed_since or group.now
+    last = max((since, *deleted))
     # Only the smaller duration is added to a time: the other one may be thousands of years.
-    return incident.since + min(last - incident.since + longest, longest * max(1, replicas))
+    return since + min(last - since + longest, longest * max(1, replicas))
 
 
 def _deleted_at(group: GroupSnapshot, sibling: GroupFacts) -> datetime:

@@ -44,9 +44,9 @@ class GroupSnapshot:
     replaced_workers: names of workers that were replaced under this leader.
     disrupted_workers: names of workers whose predecessors were evicted, preempted or drained, which is not a
       failure.
-    first_started_at: when the last exempt container of the pods was first started, in the form of
-      `left_pending_at`; empty if unknown. Passes record it, because a container no longer shows it after its
-      second restart.
+    restarts_at_start: restarts that belong to the start of the group, by UID of the pod and name of the
+      container, if its restart policy spares them.
+    failed_since: when a pass first saw that the group has failed; None if it has not.
     siblings: all groups of the set, including this one; only read if this group may have to be recreated.
     target_key: the revision key of the leader StatefulSet or Deployment.
     service: the Service with the name of the group, regardless of owner.
@@ -80,7 +80,8 @@ class GroupSnapshot:
     former_workers: tuple[Object, ...] = ()
     replaced_workers: tuple[str, ...] = ()
     disrupted_workers: frozenset[str] = frozenset()
-    first_started_at: str = ""
+    restarts_at_start: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    failed_since: datetime | None = None
     siblings: tuple[GroupFacts, ...] = ()
     target_key: str = ""
     service: Object | None = None

@@ -18,7 +18,7 @@ from lws.kube.metadata import (
     uid_of,
 )
 from lws.kube.ownership import Ownership
-from lws.kube.pods import NodeWait, has_gate, is_ready, wait_for_node
+from lws.kube.pods import NodeWait, has_gate, is_ready, restarted_containers, wait_for_node
 from lws.kube.statefulsets import current_revision_of, has_seen_template, update_revision_of
 from lws.leaderworkerset.assessment.ownership import ownership_of_service, ownership_of_workers
 from lws.leaderworkerset.children.services import build_group_service
@@ -322,6 +322,7 @@ def _facts_of(
         leader=as_made(pod, key_of_leader(pod, own, controller_key), controller_key),
         worker_statefulset=own,
         worker_uids=tuple(worker["metadata"]["uid"] for worker in live if is_ready(worker)),
+        restarted=tuple(end for member in (pod, *live) for end in restarted_containers(member)),
         waits=tuple(wait for member in waiting if (wait := _wait_of(member)) is not None),
     )
 

@@ -1,19 +1,22 @@
-"""Detect workers that are replaced between two passes, and record first starts of exempt containers.
+"""Detect workers that are replaced between two passes, and tell restarts after the start of a group from
+those that belong to it.
 
-A pod that is deleted and recreated between two passes leaves no trace but its new UID. `status.members`
-records the same across restarts of the manager, for groups that were once ready, without names.
+A pod that is deleted and recreated between two passes leaves no trace but its new UID. Nothing shows which
+restarts came first: each kubelet writes the times of its own clock. `status.members` records both across
+restarts of the manager, for groups that were once ready, without names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
-from lws.kube.metadata import controller_of, name_of, uid_of
-from lws.kube.pods import first_start_of
-from lws.leaderworkerset.group.failures import ignores_losses, members
+from lws.kube.metadata import controller_of, name_of, namespace_of, uid_of
+from lws.leaderworkerset.group.failures import counted_restarts, ignores_losses, members
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.pod_identity import must_return_to
+from lws.leaderworkerset.group_records import recorded_members
+from lws.leaderworkerset.pod_identity import group_number, must_return_to
 from lws.runtime.actions import Object
 from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import RestartPolicy
@@ -24,8 +27,8 @@ class _Group:
     """Pods of one group as passes have seen them.
     leader: UID of the leader pod. pods: UIDs of the worker pods by name. replaced: names of pods that were
     replaced under this leader. disrupted: names of pods whose predecessors were disrupted. ignored: whether
-    the restart policy was None at the last pass. starts: first start of the exempt containers by UID of the
-    pod; the pod itself only shows the last start.
+    the restart policy was None at the last pass. at_start: as `GroupSnapshot.restarts_at_start`; None until a
+    pass has seen the group started. failed_since: as there.
     """
 
     leader: str
@@ -33,15 +36,8 @@ class _Group:
     replaced: set[str] = field(default_factory=set)
     disrupted: set[str] = field(default_factory=set)
     ignored: bool = False
-    starts: dict[str, str] = field(default_factory=dict)
-
-    def last_start(self, pods: Iterable[Object], exempt: Collection[str]) -> str:
-        """Return the latest first start among all pods."""
-        recorded, self.starts = self.starts, {}
-        for pod in pods:
-            uid = pod["metadata"]["uid"]
-            self.starts[uid] = max(recorded.get(uid, ""), first_start_of(pod, exempt))
-        return max(self.starts.values(), default="")
+    at_start: dict[tuple[str, str], int] | None = None
+    failed_since: datetime | None = None
 
     def ignore_replaced(self) -> None:
         """Ignore the pods that were replaced until now."""
@@ -78,13 +74,23 @@ class ReplacedPods:
                 replaced_workers=tuple(sorted(record.replaced)),
                 disrupted_workers=frozenset(disrupted),
             )
-        exempt = group.spec.exempt_containers
-        if exempt and (first_started_at := record.last_start((group.leader, *workers), exempt)):
-            snapshot = replace(snapshot, first_started_at=first_started_at)
+        if not group.spec.waits_for_start:
+            record.at_start = None
+        elif record.at_start is None and not ignores_losses(snapshot, size):
+            record.at_start = _restarts_at_start(group, workers)
+        if record.at_start:
+            snapshot = replace(snapshot, restarts_at_start=record.at_start)
         # Decided now: after a change of the policy, nothing shows which losses came before the change.
         if ignores_losses(snapshot, size):
             record.ignore_replaced()
         return snapshot
+
+    def failed_since(self, group: GroupSnapshot, has_failed: bool) -> datetime | None:
+        """Return when a pass first saw that the group has failed; None if it has not."""
+        record = self._groups[namespace_of(group.leader), name_of(group.leader)]
+        # The clock may have been set back.
+        record.failed_since = min(record.failed_since or group.now, group.now) if has_failed else None
+        return record.failed_since
 
     def update(self, leader: Object, workers: Iterable[Object]) -> _Group:
         """Record these workers of a leader pod. A missing pod is not replaced yet."""
@@ -121,3 +127,14 @@ class ReplacedPods:
     def forget(self, namespace: str, name: str) -> None:
         """Drop the records of a deleted leader pod."""
         self._groups.pop((namespace, name), None)
+
+
+def _restarts_at_start(group: GroupSnapshot, workers: Iterable[Object]) -> dict[tuple[str, str], int]:
+    """Return the restarts that belong to the start of a group that this process now sees started: those that
+    there are, unless the status has recorded fewer. Then there were more while no manager ran.
+    """
+    counted = counted_restarts(group, (group.leader, *workers))
+    recorded = recorded_members(group.lws, group_number(group.leader))
+    if recorded is None or not recorded.belongs_to(uid_of(group.leader)) or recorded.restarts is None:
+        return counted
+    return counted if sum(counted.values()) <= recorded.restarts else {}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lws.kube.pods import gate_of
+from lws.kube.pods import gate_of, is_pending
 from lws.leaderworkerset.pod_identity import must_return_to
 from lws.runtime.actions import Key, Plan
 from lws.runtime.errors import Throttled
@@ -180,6 +180,35 @@ def test_a_replaced_worker_restarts_its_group_under_every_policy_but_none(
         replacement(world)
         world.settle()
         assert world.incarnations(LEADER) == 1 + restarts, policy
+
+
+def test_another_manager_tells_restarts_after_the_start_from_those_of_the_start(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    world = World(loop, AFTER_START)
+
+    def crash_while_no_manager_runs() -> None:
+        world.nodes.crash(world.pod(LEADER))
+        world.settle(with_manager=False)
+        take_over()
+
+    def take_over() -> None:
+        world.take_over()
+        world.settle()
+        world.wait()
+
+    world.nodes.crash(world.pod(WORKER))
+    while world.incarnations(LEADER) < 2 or is_pending(world.pod(LEADER)):
+        assert world._round(with_manager=True)
+    assert WORKER not in world.uids() or is_pending(world.pod(WORKER))
+    world.nodes.crash(world.pod(LEADER))
+    world.settle()
+    world.wait()
+    assert (world.incarnations(LEADER), world.status["readyReplicas"]) == (2, 2), "it was starting"
+    take_over()
+    assert world.incarnations(LEADER) == 2, "the status records that it was"
+    crash_while_no_manager_runs()
+    assert (world.incarnations(LEADER), world.status["readyReplicas"]) == (3, 2)
 
 
 @pytest.mark.parametrize("is_broken", [False, True])

@@ -18,7 +18,6 @@ from lws.kube.pods import (
     is_pending,
     is_ready,
     is_running,
-    left_pending_at,
     reason_of,
     restarted_containers,
     wait_for_node,
@@ -96,7 +95,7 @@ def test_restarted_containers() -> None:
             initContainerStatuses=[restarted("init", 1)],
         )
     )
-    assert ends == (ContainerEnd("init", is_first=True), ContainerEnd("main", 137, "OOMKilled", "t"))
+    assert ends == (ContainerEnd("init", restarts=1), ContainerEnd("main", 137, "OOMKilled", restarts=2))
 
 
 def test_a_sidecar_is_an_init_container_with_restart_policy_always() -> None:
@@ -136,43 +135,7 @@ def test_ended_containers() -> None:
         initContainerStatuses=[ended("done", exitCode=0, reason="Completed")],
         containerStatuses=[ended("main", exitCode=1, reason="Error", finishedAt="t"), {"name": "none"}],
     )
-    assert ended_containers(failed) == (ContainerEnd("main", 1, "Error", "t"),)
-
-
-def running(name: str, at: str, last: str = "") -> dict[str, Any]:
-    before = {"lastState": {"terminated": {"startedAt": last}}} if last else {}
-    return {"name": name, "state": {"running": {"startedAt": at}}, **before}
-
-
-@pytest.mark.parametrize(
-    ("containers", "expected"),
-    [
-        pytest.param([running("a", "3"), running("b", "5")], "5", id="last container to start"),
-        pytest.param([running("a", "9", last="2"), running("b", "5")], "5", id="a later start is a restart"),
-        pytest.param([running("a", "9", last="7"), running("b", "5")], "7", id="its first known start"),
-        pytest.param([ended("a", startedAt="4")], "4", id="ended meanwhile"),
-        pytest.param([{"name": "a", "state": {"waiting": {}}}], "", id="not started"),
-        pytest.param(None, "", id="unknown"),
-    ],
-)
-def test_left_pending_at(containers: Any, expected: str) -> None:
-    assert left_pending_at(pod(phase="Running", containerStatuses=containers)) == expected
-
-
-@pytest.mark.parametrize(
-    ("restarts", "last", "expected"),
-    [
-        pytest.param(0, "", "6", id="its only start"),
-        pytest.param(1, "4", "5", id="its first start, before that of the other"),
-        pytest.param(1, "7", "7", id="its first start, after that of the other"),
-        pytest.param(1, "", "5", id="its first start is not known"),
-        pytest.param(2, "6", "5", id="a later start"),
-    ],
-)
-def test_only_the_first_start_of_an_exempt_container_counts(restarts: int, last: str, expected: str) -> None:
-    log = {**running("log", "6" if not restarts else "9", last), "restartCount": restarts}
-    status = {"containerStatuses": [running("main", "5"), log]}
-    assert left_pending_at(pod(phase="Running", **status), {"log"}) == expected
+    assert ended_containers(failed) == (ContainerEnd("main", 1, "Error"),)
 
 
 def conditioned(type_: str, status: str, **more: Any) -> dict[str, Any]:

@@ -289,7 +289,7 @@ def test_consequences_of_an_eviction_are_not_counted_after_a_manager_restart() -
 
 def with_other_groups(snapshot: GroupSnapshot, *others: GroupFacts) -> GroupSnapshot:
     own = GroupFacts(1, snapshot.leader, snapshot.worker_statefulset)
-    return replace(snapshot, siblings=(own, *others), target_key=KEY)
+    return replace(snapshot, siblings=(own, *others), target_key=KEY, failed_since=NOW)
 
 
 OLD, DOWN = {"key": "old"}, {"ready": False}
@@ -397,11 +397,15 @@ def test_groups_that_waited_for_a_stuck_rollout_restart_one_at_a_time(
 def test_the_wait_for_a_stuck_rollout_ends_within_the_calendar() -> None:
     stuck = with_other_groups(group(replicas=2**31 - 1), *other_groups(OLD, {}, DOWN))
     assert decided(stuck).waiting_for.endswith("at the latest at 2026-03-01T12:10:00Z")
+
+
+@pytest.mark.parametrize("ended", [timestamp(NOW + timedelta(days=400)), "9999-12-31T23:59:59Z", "", "x"])
+def test_the_clock_of_a_node_neither_extends_nor_ends_the_wait_for_a_stuck_rollout(ended: str) -> None:
+    stuck = with_other_groups(group(), *other_groups(OLD, {}, DOWN))
     (pod,) = copy.deepcopy(stuck.worker_pods)
-    end = pod["status"]["containerStatuses"][0]["lastState"]["terminated"]
-    end["finishedAt"] = "9999-12-31T23:59:59Z"
+    pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"] = ended
     planned = decided(replace(stuck, worker_pods=(pod,)))
-    assert planned.sequences, "an invalid time: the failure counts from the creation of the pod"
+    assert planned.waiting_for.endswith("at the latest at 2026-03-01T12:10:00Z")
 
 
 # --- Upstream's limit and wait ------------------------------------------------------------------------------

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.group_records import Members, current_members, recorded_members
+from lws.kube.pods import ContainerEnd
+from lws.leaderworkerset.group_records import DELETING, Members, current_members, recorded_members
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
-from lws_api.leaderworkerset.v1 import SIZE_ANNOTATION
+from lws_api.leaderworkerset.v1 import RESTART_EXEMPT_CONTAINERS_ANNOTATION, SIZE_ANNOTATION
 from test.unit.builders import NOW, make_group, make_leader_pod, make_set, make_worker_statefulset
 
 
@@ -98,6 +100,40 @@ def test_members_are_recorded_when_the_group_is_first_complete(
     members = {"0": str(stored)} if stored is not None else None
     lws = a_set(members, policy) if policy else a_set(members)
     assert current_members(SetSnapshot(lws, NOW, groups=(now,)), {0} if ready else set()) == expected
+
+
+AFTER_START = "RecreateGroupAfterStart"
+ENDS = (ContainerEnd("engine", 1, restarts=2), ContainerEnd("proxy", 1, restarts=5))
+
+
+@pytest.mark.parametrize(
+    ("stored", "ready", "expected"),
+    [
+        pytest.param(None, True, "-2", id="complete for the first time"),
+        pytest.param(FIRST, True, "-2", id="recorded by an earlier release or under another policy"),
+        pytest.param(FIRST, False, "", id="the same, not ready"),
+        pytest.param(Members.of("l", ("a", "b"), 0), True, "-0", id="restarted since"),
+        pytest.param(Members.sealed("l", DELETING), True, "", id="to be deleted"),
+    ],
+)
+def test_restarts_of_the_start_are_recorded_if_the_policy_spares_them(
+    stored: Members | None, ready: bool, expected: str
+) -> None:
+    lws = a_set({"0": str(stored)} if stored is not None else None, AFTER_START)
+    lws["metadata"]["annotations"] = {RESTART_EXEMPT_CONTAINERS_ANNOTATION: "proxy"}
+    snapshot = SetSnapshot(lws, NOW, groups=(replace(group(), restarted=ENDS),))
+    (members,) = current_members(snapshot, {0} if ready else set()).values()
+    workers = stored.workers if stored is not None else FIRST.workers
+    assert str(members)[9:] == f"{workers}{expected}" and members.belongs_to("l")
+    assert recorded_members(a_set({"0": str(members)}), 0) == members
+
+
+def test_edited_restarts_make_a_record_invalid() -> None:
+    members = Members.of("l", ("a", "b"), 3)
+    edited = recorded_members(a_set({"0": f"{str(members)[:-1]}2"}), 0)
+    assert edited is not None and edited.restarts == 2 and not edited.belongs_to("l")
+    removed = recorded_members(a_set({"0": str(members)[:-2]}), 0)
+    assert removed is not None and not removed.belongs_to("l")
 
 
 def test_records_of_earlier_releases_are_kept_as_they_are() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 import pytest
 
+from lws.kube.metadata import uid_of
 from lws.kube.pods import with_required_node
-from lws.leaderworkerset.group.failures import Incident, incident_of
+from lws.leaderworkerset.group.failures import incident_of
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.group_records import Members
 from lws.leaderworkerset.observe.replaced_pods import ReplacedPods
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.actions import Object
@@ -184,28 +188,104 @@ def test_a_replacement_under_restart_policy_none_is_ignored_after_an_edit() -> N
     assert replaced("w3", "RecreateGroupOnPodRestart") == ("demo-0-1",)
 
 
-def test_a_crash_during_the_start_is_remembered_when_an_exempt_container_restarts() -> None:
-    """The engine crashed until the proxy next to it had started. A proxy that has restarted twice no longer
-    shows when that was.
-    """
-    memory, lws = memory_of(), make_set(template={"restartPolicy": "RecreateGroupAfterStart"})
-    lws["metadata"]["annotations"] = {RESTART_EXEMPT_CONTAINERS_ANNOTATION: "proxy"}
+class StartingGroup:
+    """A group of two that a process observes under RecreateGroupAfterStart."""
 
-    def container(name: str, *starts: str) -> Object:
-        last = {"terminated": {"startedAt": starts[-2], "finishedAt": starts[-1]}} if starts[1:] else {}
-        state = {"running": {"startedAt": starts[-1]}}
-        return {"name": name, "restartCount": len(starts) - 1, "state": state, "lastState": last}
+    def __init__(self, exempt: str = "") -> None:
+        annotations = {RESTART_EXEMPT_CONTAINERS_ANNOTATION: exempt}
+        template = {"restartPolicy": "RecreateGroupAfterStart"}
+        self.lws = make_set(size=2, template=template, annotations=annotations)
+        self.restarts: Counter[str] = Counter()
+        self.phase = "Running"
+        self.take_over()
 
-    def incident(*containers: Object, seen_by: ReplacedPods = memory) -> Incident | None:
-        leader = make_leader_pod()
-        leader["status"] = {"phase": "Running", "containerStatuses": [*containers]}
-        return incident_of(seen_by.with_losses(GroupSnapshot(lws, leader, NOW), size=1), 1)
+    def take_over(self) -> None:
+        self.memory = memory_of()
 
-    engine = container("engine", "12:00:01", "12:00:05")
-    assert incident(engine, container("proxy", "12:01:00")) is None
-    assert incident(engine, container("proxy", "12:01:00", "12:10:00")) is None
-    restarted = container("proxy", "12:01:00", "12:10:00", "12:20:00")
-    assert incident(engine, restarted) is None
-    # A manager without the earlier record cannot know. A crash after the start counts in any case.
-    assert incident(engine, restarted, seen_by=memory_of()) is not None
-    assert incident(container("engine", "12:00:05", "12:15:00"), restarted) is not None
+    def is_failed(self) -> bool:
+        leader = make_leader_pod(self.lws, status=self._status())
+        workers = make_worker_statefulset(leader)
+        worker = make_worker_pod(workers, phase=self.phase)
+        group = GroupSnapshot(self.lws, leader, NOW, worker_statefulset=workers, worker_pods=(worker,))
+        return incident_of(self.memory.with_losses(group, size=2), 2) is not None
+
+    def record(self, *, is_known: bool = True) -> None:
+        """Record the members of the group, as passes over the set do. is_known: with its restarts."""
+        leader = make_leader_pod(self.lws, status=self._status())
+        workers = make_worker_statefulset(leader)
+        restarts = sum(self.restarts.values()) if is_known else None
+        members = Members.of(uid_of(leader), [uid_of(make_worker_pod(workers))], restarts)
+        self.lws["status"] = {"members": {"0": str(members)}}
+
+    def _status(self) -> dict[str, Any]:
+        # The clock of the leader's node is years behind, or ahead of that of the worker's.
+        last = {"terminated": {"exitCode": 1, "finishedAt": "2000-01-01T00:00:00Z"}}
+        return {
+            "containerStatuses": [
+                {"name": name, "restartCount": count, "lastState": last}
+                for name, count in self.restarts.items()
+            ]
+        }
+
+
+def test_only_restarts_after_the_start_count() -> None:
+    group = StartingGroup()
+    group.phase = "Pending"
+    group.restarts["engine"] = 3
+    assert not group.is_failed(), "the worker starts still"
+    group.phase = "Running"
+    assert not group.is_failed()
+    group.restarts["engine"] += 1
+    assert group.is_failed()
+    group.phase = "Pending"
+    assert not group.is_failed(), "a worker that was lost starts again"
+    group.phase = "Running"
+    assert group.is_failed(), "it was lost after the start of the group"
+
+
+def test_an_exempt_container_hides_no_restart_and_is_none() -> None:
+    group = StartingGroup(exempt="proxy")
+    assert not group.is_failed()
+    group.restarts["proxy"] += 2
+    assert not group.is_failed()
+    group.restarts["engine"] += 1
+    assert group.is_failed()
+
+
+@pytest.mark.parametrize("restarts", [0, 3])
+def test_a_restart_while_no_manager_runs_counts_if_the_group_was_once_ready(restarts: int) -> None:
+    group = StartingGroup()
+    group.restarts["engine"] = restarts
+    group.record()
+    for _ in range(2):
+        group.take_over()
+        assert not group.is_failed(), "what the status has recorded belongs to the start"
+    group.restarts["engine"] += 1
+    group.take_over()
+    assert group.is_failed()
+
+
+def test_a_manager_that_knows_no_start_restarts_nothing() -> None:
+    """Records of earlier releases, and under other policies, do not contain restarts."""
+    group = StartingGroup()
+    group.restarts["engine"] = 1
+    assert not group.is_failed()
+    group.take_over()
+    group.record(is_known=False)
+    assert not group.is_failed()
+    group.restarts["engine"] += 1
+    assert group.is_failed(), "from then on they count"
+
+
+def test_the_time_of_a_failure_is_when_a_pass_first_saw_it() -> None:
+    memory, leader = memory_of(), make_leader_pod()
+
+    def seen(seconds: int, has_failed: bool) -> datetime | None:
+        group = GroupSnapshot(make_set(size=1), leader, NOW + timedelta(seconds=seconds))
+        return memory.failed_since(memory.with_losses(group, size=1), has_failed)
+
+    assert seen(0, False) is None
+    assert seen(5, True) == seen(60, True) == NOW + timedelta(seconds=5)
+    assert seen(-3600, True) == NOW - timedelta(hours=1), "the clock was set back"
+    assert seen(70, False) is None
+    assert seen(80, True) == NOW + timedelta(seconds=80)
