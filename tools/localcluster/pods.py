@@ -58,10 +58,14 @@ class Pods(PodView):
         super().__init__(api.get)
         self._api = api
 
-    def restart_container(self, namespace: str, name: str, container: str, exit_code: int = 1) -> None:
-        """End one container, maybe an init container, with `exit_code`, and start it again in place."""
+    def restart_container(
+        self, namespace: str, name: str, container: str, exit_code: int = 1, skew: float = 0.0
+    ) -> None:
+        """End one container, maybe an init container, with `exit_code`, and start it again in place.
+        skew: seconds by which the clock of the pod's node is ahead.
+        """
         reason = "OOMKilled" if exit_code == SIGKILLED else "Error"
-        self._change(namespace, name, lambda pod: restarted(pod, container, exit_code, reason, _now()))
+        self._change(namespace, name, lambda pod: restarted(pod, container, exit_code, reason, _now(skew)))
 
     def fail(self, namespace: str, name: str, reason: str = "Evicted", message: str = "") -> None:
         """End the pod for good, with phase Failed and `reason`, as a node-pressure eviction does."""
@@ -92,8 +96,9 @@ def _path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _now(skew: float = 0.0) -> str:
+    now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=skew)
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def restarted(pod: Pod, container: str, exit_code: int, reason: str, now: str) -> Patch:

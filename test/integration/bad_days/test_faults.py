@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import pytest
 
+from lws.kube.metadata import annotations_of
 from lws_api.disaggregatedset.v1 import KIND
+from lws_api.leaderworkerset.v1 import GROUP_RESTART_COUNTS_ANNOTATION
 from test.harness.disaggregated import standing
 from test.harness.disaggregated.manifests import a_disaggregated_set, new_roles, roles
 from test.harness.disaggregated.watching import Watch
@@ -16,14 +19,16 @@ from test.harness.fault_proxy import (
     ErrorEvent,
     Fault,
     ManagerRequest,
+    Refuse,
     Rule,
     no_fault,
 )
-from test.harness.groups import images_of, settle
-from test.harness.manifests import a_set, new_image
+from test.harness.groups import condition, images_of, settle, uids_of_group
+from test.harness.manifests import CONTAINER, a_set, new_image
 from test.harness.proxied import Stage
 from test.harness.waiting import eventually
-from test.harness.world import SET, World
+from test.harness.world import SET, World, an_admin
+from tools.localcluster import LocalCluster, Pods
 
 pytestmark = pytest.mark.local_only
 
@@ -130,3 +135,38 @@ def test_an_expired_watch_does_not_restart_the_manager(stage: Stage, world: Worl
         world.create(a_set(NAME, 1, 2))
         settle(world, NAME)
         assert manager.is_running
+
+
+def test_a_failure_counts_once_if_the_manager_ends_before_the_group_is_deleted(
+    stage: Stage, world: World, cluster: LocalCluster
+) -> None:
+    """The restart is counted; each write that records or executes it is refused until the manager ends."""
+
+    def counts() -> dict[str, int]:
+        text = annotations_of(world.get(SET, NAME)).get(GROUP_RESTART_COUNTS_ANNOTATION, "{}")
+        return {key.rpartition("/")[2]: count for key, count in json.loads(text).items()}
+
+    def after_the_count(request: ManagerRequest) -> Fault | None:
+        is_next = request.path.endswith((f"/leaderworkersets/{NAME}/status", f"/pods/{NAME}-0"))
+        return Refuse(500) if request.is_write and is_next else None
+
+    with stage.proxy() as proxy, an_admin(cluster) as api:
+        manager = stage.start(proxy=proxy)
+        world.create(a_set(NAME, replicas=1, size=2, group={"maxGroupRestarts": 1}))
+        settle(world, NAME)
+        before = uids_of_group(world, NAME, 0)
+        proxy.rule = after_the_count
+        Pods(api).restart_container(world.namespace, f"{NAME}-0-1", CONTAINER)
+        eventually("the restart is counted", counts, lambda now: now == {"0": 1})
+        eventually("the next write is refused", lambda: proxy.seen["Refuse"] > 0)
+        manager.kill()
+        proxy.rule = no_fault
+        stage.start(proxy=proxy)
+        eventually(
+            "the group is recreated",
+            lambda: uids_of_group(world, NAME, 0),
+            lambda now: now.keys() == before.keys() and not set(now.values()) & set(before.values()),
+        )
+        settle(world, NAME)
+        assert counts() == {"0": 1}
+        assert condition(world.get(SET, NAME), "Degraded")["status"] == "False"

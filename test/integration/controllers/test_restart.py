@@ -203,6 +203,26 @@ def test_restarts_during_the_start_count_only_under_recreate_group_on_pod_restar
     assert len(wait_for_events(world, "young", "RecreateGroup")) == 1
 
 
+@pytest.mark.parametrize("skew", [-180.0, 180.0])
+def test_a_restart_after_the_start_counts_whatever_the_clocks_of_nodes_say(
+    world: World, product: Product, pods: Pods, skew: float
+) -> None:
+    world.create(a_set("clocks", replicas=1, size=2, **of_policy("RecreateGroupAfterStart")))
+    settle(world, "clocks")
+    before = uids_of_group(world, "clocks", 0)
+    eventually("the start is recorded", lambda: members_of(world, "clocks").get("0", "").endswith("-0"))
+    pods.restart_container(world.namespace, "clocks-0", CONTAINER, skew=skew)
+    wait_until_recreated(world, "clocks", 0, before)
+
+    before = uids_of_group(world, "clocks", 0)
+    eventually("the start is recorded", lambda: members_of(world, "clocks").get("0", "").endswith("-0"))
+    product.stop()
+    pods.restart_container(world.namespace, "clocks-0-1", CONTAINER, skew=skew)
+    product.start()
+    wait_until_recreated(world, "clocks", 0, before)
+    assert len(wait_for_events(world, "clocks", "RecreateGroup", 2)) == 2
+
+
 def test_a_changed_policy_applies_at_once_and_restarts_nothing(world: World, pods: Pods) -> None:
     world.create(a_set("turned", replicas=2, group={"restartPolicy": "None"}))
     settle(world, "turned")
