@@ -79,7 +79,9 @@ def _restart_by_upstreams_rules(group: GroupSnapshot, incident: Incident, past: 
         return plan_exhaustion(group)
     due = past.due
     if backoff is not None:
-        due = (moment_of(group.leader["metadata"].get("creationTimestamp")) or due) + backoff.delay(count)
+        # The clock of the API server may be ahead, but no leader fails before it is created.
+        created = moment_of(group.leader["metadata"].get("creationTimestamp")) or due
+        due = min(created, group.failed_since or created) + backoff.delay(count)
     if due > group.now:
         times = "once" if count == 1 else f"{count} times"
         return _delay_restart(group, incident, f"{times} on this revision", due)

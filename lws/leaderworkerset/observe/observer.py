@@ -576,9 +576,9 @@ class Observer:
 
 
 def _has_run(leader: Object, now: datetime) -> bool:
-    """Return whether a leader runs and is no longer new."""
+    """Return whether a leader runs and is no longer new, or the clock of the API server differs from ours."""
     created = moment_of(leader["metadata"].get("creationTimestamp"))
-    return is_running(leader) and created is not None and now - created > timing.NEW_LEADER
+    return is_running(leader) and created is not None and abs(now - created) > timing.NEW_LEADER
 
 
 def _waits_for(workers: Object | None, leader: Object) -> bool:

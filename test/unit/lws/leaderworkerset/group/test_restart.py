@@ -520,6 +520,13 @@ def test_the_wait_doubles_from_the_creation_of_the_leader(count: int, seconds: i
     )
 
 
+def test_an_api_server_whose_clock_is_ahead_does_not_extend_the_wait() -> None:
+    """The leader was created an hour later, by the clock of the API server, than it failed by ours."""
+    snapshot = counted(f'{{"{KEY}/1":1}}', age=-3600 + 19, restartBackoff={})
+    failed_since = datetime.fromtimestamp(CREATED - 3600, UTC)
+    assert decided(replace(snapshot, failed_since=failed_since)).again_after == 1.0
+
+
 def test_restart_backoff_replaces_our_backoff() -> None:
     snapshot = counted(None, age=3600, restartBackoff={"baseSeconds": 5, "capSeconds": 60})
     waiting = {**snapshot.lws, "status": status_with_restarts(f"6.6.{CREATED + 3590}.{KEY}")}
