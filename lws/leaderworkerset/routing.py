@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from lws import timing
-from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, is_terminating, labels_of
+from lws.kube.metadata import (
+    annotations_of,
+    controller_of,
+    is_controlled_by,
+    is_terminating,
+    labels_of,
+    name_of,
+)
 from lws.kube.names import parent_and_ordinal
 from lws.kube.nodes import waits_for_kubelet
 from lws.kube.pods import has_gate, is_ready, wait_for_node
@@ -20,7 +27,12 @@ from lws.kube.statefulsets import (
     observed_generation_of,
     update_revision_of,
 )
-from lws.leaderworkerset.observe.membership import has_former_workers, leader_pods_of, workers_of
+from lws.leaderworkerset.observe.membership import (
+    has_former_workers,
+    leader_pods_of,
+    pods_of_leaders,
+    workers_of,
+)
 from lws.leaderworkerset.pod_identity import (
     are_hash_workers,
     group_key,
@@ -92,10 +104,15 @@ class Routing:
         namespace, set_name = before["metadata"]["namespace"], labels_of(before).get(NAME_LABEL, "")
         siblings = self._store.owned_by((controller_of(before) or {}).get("uid", ""), "Pod")
         keys = [] if siblings and not is_leader(before) else [Key("set", namespace, set_name)]
-        if self._store.kept(namespace, group_name(before)):
-            # Kept workers of a deleted leader are only found by the name of their group.
+        if self._store.kept(namespace, group_name(before)) or self._has_left_workers(before):
+            # Workers of a deleted leader are only found by the name of their group.
             keys.append(Key("group", namespace, group_name(before)))
         return [*woken, *((key, 0.0) for key in keys if all(key != other for other, _ in woken))]
+
+    def _has_left_workers(self, leader: Object) -> bool:
+        """Return whether a leader of a Hash group was deleted without its workers."""
+        workers = self._store.get("StatefulSet", leader["metadata"]["namespace"], group_name(leader))
+        return workers is not None and controller_of(workers) is None
 
     def _woken_by_pod_group(self, before: Object | None, after: Object | None) -> list[Wake]:
         """Wake the passes of a changed PodGroup, and the group if the set owned the PodGroup and it was
@@ -150,6 +167,11 @@ class Routing:
         """
         obj = after or before or {}
         woken = [*self._without_deleted_leaders(before, after), *self._kept_groups(obj)]
+        if after is not None and controller_of(after) is None:
+            # No pass over a set admits these leaders.
+            pods, namespace = pods_of_leaders(self._store, after), after["metadata"]["namespace"]
+            gated = [pod for pod in pods if has_gate(pod, GROUP_REPLACEMENT_GATE)]
+            return [*woken, *((Key("group", namespace, name_of(pod)), 0.0) for pod in gated)]
         owner = controller_of(after) if after is not None and _was_unowned(before) else None
         if after is None or owner is None or owner["kind"] != KIND:
             return woken
@@ -176,9 +198,14 @@ class Routing:
             if scope(lws["metadata"]["namespace"]):
                 yield Key("set", lws["metadata"]["namespace"], lws["metadata"]["name"])
                 yield from (key for key, _ in self._groups_of_set(lws))
+        for workers in self._store.of_kind("StatefulSet"):
+            is_left = controller_of(workers) is None and GROUP_KEY_LABEL in labels_of(workers)
+            if is_left and scope(workers["metadata"]["namespace"]):
+                yield Key("group", workers["metadata"]["namespace"], name_of(workers))
         for pod in self._store.of_kind("Pod"):
-            has_workers = is_terminating(pod) and workers_of(self._store, pod) is not None
-            if (is_kept(pod) or has_workers) and scope(pod["metadata"]["namespace"]):
+            is_due = is_kept(pod) or has_gate(pod, GROUP_REPLACEMENT_GATE)
+            is_due = is_due or (is_terminating(pod) and workers_of(self._store, pod) is not None)
+            if is_due and scope(pod["metadata"]["namespace"]):
                 yield from (key for key in _keys_of_pod(pod) if key.kind == "group")
 
     def _delay(self, key: Key, before: Object | None, after: Object | None) -> float:

@@ -44,13 +44,16 @@ def ownership_of_workers(
     """Return the ownership of the StatefulSet with the name of a leader pod."""
 
     def is_like(workers: Object) -> bool:
-        labels = labels_of(leader)
-        of_group = {key: labels.get(key, "") for key in (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)}
-        # The StatefulSet may belong to a revision with another subdomain policy.
-        services = {set_name, group_name(leader)}
-        return _is_like_statefulset(workers, {NAME_LABEL: set_name, **of_group}, services)
+        return _is_like_workers(workers, set_name, labels_of(leader), group_name(leader))
 
     return ownership_of(statefulset, leader["metadata"]["uid"], is_like, owners_alive)
+
+
+def are_orphaned_workers(statefulset: Object) -> bool:
+    """Return whether a StatefulSet has no controller and the shape of the workers of a group."""
+    labels = labels_of(statefulset)
+    is_of_group = GROUP_KEY_LABEL in labels and NAME_LABEL in labels and controller_of(statefulset) is None
+    return is_of_group and _is_like_workers(statefulset, labels[NAME_LABEL], labels, name_of(statefulset))
 
 
 def ownership_of_service(
@@ -95,6 +98,13 @@ def may_be_adopted(obj: Object) -> bool:
     return obj["kind"] not in ("Service", "PodDisruptionBudget") or (
         NAME_LABEL in labels_of(obj) and _is_written_by_us(obj)
     )
+
+
+def _is_like_workers(workers: Object, set_name: str, group: Mapping[str, str], name: str) -> bool:
+    """Return whether a StatefulSet creates the workers of a group with these labels and this name."""
+    of_group = {key: group.get(key, "") for key in (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)}
+    # The StatefulSet may belong to a revision with another subdomain policy.
+    return _is_like_statefulset(workers, {NAME_LABEL: set_name, **of_group}, {set_name, name})
 
 
 def _is_like_statefulset(statefulset: Object, selector: Mapping[str, str], services: Collection[str]) -> bool:

@@ -18,7 +18,7 @@ from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
 from lws.leaderworkerset.pod_identity import index_by_name, is_of_hash_group, notes_parallel
 from lws.leaderworkerset.restart_counts import InvalidCounts, is_exhausted, is_kept, reset, should_recover
 from lws.leaderworkerset.revisions.keys import key_of_template
-from lws.leaderworkerset.rollout.replacement import workers_to_delete
+from lws.leaderworkerset.rollout.replacement import admit, workers_to_delete
 from lws.leaderworkerset.spec import ends_in_parallel, other_manager
 from lws.runtime.actions import Action, Delete, Merge, Object, Plan, Reference, SetFinalizer, merge_plans
 from lws_api.leaderworkerset.v1 import (
@@ -36,12 +36,15 @@ from lws_api.leaderworkerset.v1 import (
 class Abandoned:
     """A group whose set, StatefulSet, ReplicaSet or leader does not exist any more.
     pods: the pods that the finalizer keeps, the leader last. leader: the leader pod; None if it does not
-    exist. worker_statefulset: the worker StatefulSet of a terminating leader.
+    exist. worker_statefulset: the worker StatefulSet of a terminating leader, or the one that a leader has
+    left without an owner. is_to_be_admitted: whether the leader is gated, the set has left its StatefulSet or
+    Deployment without an owner, and nothing is left of the group that the leader replaces.
     """
 
     pods: tuple[Object, ...] = ()
     leader: Object | None = None
     worker_statefulset: Object | None = None
+    is_to_be_admitted: bool = False
     lws: None = None
 
 
@@ -121,11 +124,20 @@ def _kept(group: GroupSnapshot) -> tuple[Object, ...]:
 
 
 def plan_abandoned(abandoned: Abandoned) -> Plan:
-    """Release the kept pods of an abandoned group, and terminate workers together with their leader."""
+    """Release the kept pods of an abandoned group, terminate workers together with their leader, delete
+    workers that it has left, and remove the gate of a leader that no set will admit.
+    """
     released = _plan_release(abandoned.pods, "their set, its StatefulSet or their leader is gone")
-    if abandoned.leader is None:
-        return released
-    ended = plan_termination(abandoned.leader, abandoned.worker_statefulset, abandoned.lws)
+    leader, workers = abandoned.leader, abandoned.worker_statefulset
+    if leader is None and workers is not None:
+        why = "its leader was deleted without it, and the next leader gets workers of its own"
+        ended = Plan(((Delete(Reference.to(workers), "Background", why),),))
+    elif leader is None:
+        ended = Plan()
+    elif abandoned.is_to_be_admitted:
+        ended = Plan(((admit(None, leader),),))
+    else:
+        ended = plan_termination(leader, workers, abandoned.lws)
     return merge_plans(released, ended) if abandoned.pods else ended
 
 

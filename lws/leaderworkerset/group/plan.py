@@ -95,7 +95,7 @@ def plan(group: GroupSnapshot | Abandoned) -> Plan:
     if isinstance(group, Abandoned):
         return plan_abandoned(group)
     if group.left_alone is not None:
-        return plan_kept_alone(group, group.left_alone.message)
+        return merge_plans(plan_kept_alone(group, group.left_alone.message), _plan_admission_alone(group))
     # If another controller runs the set, all of its pods are left to that controller.
     losses = plan_node_loss(group) if not other_manager(group.lws) else Plan()
     return merge_plans(plan_label_repairs(group.edited_pods), plan_kept(group) or _plan_group(group), losses)
@@ -134,9 +134,10 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     service = _plan_service(group, restored)
     if gang.waiting_for and group.worker_statefulset is None:
         return merge_plans(restart, service, gang)
-    admission = _plan_admission(group) if not gang.waiting_for else Plan()
-    released = _without_gate(group) if admission.sequences else group
-    workers = _plan_workers(released, restored) if restored.size > 1 else Plan()
+    left = _left_without_owner(group)
+    admission = _plan_admission(group) if left or not gang.waiting_for else Plan()
+    released = _without_gate(group) if admission.sequences and not left else group
+    workers = _plan_workers(released, restored) if restored.size > 1 and not left else Plan()
     # Keep this order: pods that are created before their PodGroup would be scheduled without it, or by a
     # terminating one.
     chained = tuple(
@@ -248,8 +249,9 @@ def _plan_foreign_workers(group: GroupSnapshot, restored: SetSpec) -> Plan | Non
 
 
 def _plan_admission(group: GroupSnapshot) -> Plan:
-    """Remove the scheduling gate of a leader with an index once no other pod of its group exists. The pass
-    over the set admits leaders of Hash groups, because they replace groups of other keys.
+    """Remove the scheduling gate of a leader with an index once no other pod of its group exists, and delete
+    those that no garbage collector deletes. The pass over the set admits leaders of Hash groups, because they
+    replace groups of other keys.
     """
     leader, index = group.leader, group_id(group.leader)
     if is_of_hash_group(leader) or not has_gate(leader, GROUP_REPLACEMENT_GATE):
@@ -260,13 +262,46 @@ def _plan_admission(group: GroupSnapshot) -> Plan:
         group.scheduled is not None or since is None or group.now - since >= timing.GATE_WAIT_IS_LONG
     )
     if group.former_workers or _is_of_former_leader(group):
+        why = "its leader was deleted without it, and the next leader gets workers of its own"
         return Plan(
+            sequences=tuple(
+                (Delete(Reference.to(obj), "Background", why),) for obj in _left_without_owner(group)
+            ),
             announce=(deferral_of_index(group.lws, leader, index),) if is_announced else (),
             again_after=timing.RECHECK_SECONDS,
             waiting_for=f"the pods of the previous group {index} to be gone",
         )
     admitting = admit(group.lws, leader)
     return Plan(((admitting if is_announced else replace(admitting, announce=()),),))
+
+
+def _plan_admission_alone(group: GroupSnapshot) -> Plan:
+    """Remove the gate of a leader whose set is left alone, once no other pod of its group exists. The pod
+    webhook gates such a leader only while its store is not current.
+    """
+    is_gated = has_gate(group.leader, GROUP_REPLACEMENT_GATE) and not is_terminating(group.leader)
+    if not is_gated or other_manager(group.lws):
+        return Plan()
+    if group.former_workers or _is_of_former_leader(group):
+        return Plan(again_after=timing.RECHECK_SECONDS)
+    return Plan(((admit(group.lws, group.leader),),))
+
+
+def _left_without_owner(group: GroupSnapshot) -> list[Object]:
+    """Return the workers of a former leader that was deleted without them (`--cascade=orphan`). A gated
+    leader has no workers yet, so they are not its own.
+    """
+    if is_of_hash_group(group.leader) or not has_gate(group.leader, GROUP_REPLACEMENT_GATE):
+        return []
+    left = [pod for pod in group.former_workers if controller_of(pod) is None and not is_terminating(pod)]
+    return [*([workers] if (workers := _orphaned_workers(group)) is not None else []), *left]
+
+
+def _orphaned_workers(group: GroupSnapshot) -> Object | None:
+    """Return the worker StatefulSet if it has no owner."""
+    workers, set_name = group.worker_statefulset, name_of(group.lws)
+    ownership = ownership_of_workers(workers, group.leader, set_name, group.owners_alive)
+    return workers if ownership == Ownership.ORPHAN else None
 
 
 def _without_gate(group: GroupSnapshot) -> GroupSnapshot:
@@ -279,8 +314,9 @@ def _without_gate(group: GroupSnapshot) -> GroupSnapshot:
 def _is_of_former_leader(group: GroupSnapshot) -> bool:
     """Return whether a former leader's worker StatefulSet is left, which continues to create pods."""
     owner = controller_of(group.worker_statefulset) if group.worker_statefulset is not None else None
-    others = {uid_of(group.leader), *group.owners_alive}
-    return owner is not None and owner["kind"] == "Pod" and owner["uid"] not in others
+    if owner is None:
+        return _orphaned_workers(group) is not None
+    return owner["kind"] == "Pod" and owner["uid"] not in {uid_of(group.leader), *group.owners_alive}
 
 
 def _plan_workers(group: GroupSnapshot, restored: SetSpec) -> Plan:

@@ -17,6 +17,7 @@ from lws.kube.metadata import (
     namespace_of,
     uid_of,
 )
+from lws.kube.names import parent_and_ordinal
 from lws.kube.ownership import Ownership
 from lws.kube.pods import NodeWait, has_gate, is_ready, restarted_containers, wait_for_node
 from lws.kube.statefulsets import current_revision_of, has_seen_template, update_revision_of
@@ -72,7 +73,7 @@ def leader_pods_of(store: Store, lws: Object) -> list[Object]:
     leaders = leaders_of(store, lws)
     if leaders is None or not is_controlled_by(leaders, uid_of(lws)):
         return []
-    return list(_pods_of(store, leaders))
+    return list(pods_of_leaders(store, leaders))
 
 
 def leaders_of(store: Store, lws: Object) -> Object | None:
@@ -80,7 +81,8 @@ def leaders_of(store: Store, lws: Object) -> Object | None:
     return store.get(leaders_kind(lws), namespace_of(lws), name_of(lws))
 
 
-def _pods_of(store: Store, leaders: Object) -> Iterable[Object]:
+def pods_of_leaders(store: Store, leaders: Object) -> Iterable[Object]:
+    """Return the pods that a leader StatefulSet or Deployment controls."""
     uid = leaders["metadata"]["uid"]
     if leaders["kind"] == "StatefulSet":
         return store.owned_by(uid, "Pod")
@@ -100,8 +102,9 @@ def workers_of(store: Store, leader: Object) -> Object | None:
 
 
 def former_pods(store: Store, namespace: str, leader: str, own: str = "") -> tuple[Object, ...]:
-    """Return the workers of former leaders that had the name of this one, with any index and revision.
-    Orphans are left out: the next StatefulSet adopts them. own: UID of the current leader's StatefulSet.
+    """Return the workers of former leaders that had the name of this one, with any index and revision. They
+    include workers without an owner, which the next StatefulSet would adopt. own: UID of the current leader's
+    StatefulSet.
     """
     by_name = {name_of(pod): pod for pod in _former_pods(store, namespace, leader, own)}
     return tuple(by_name[name] for name in sorted(by_name))
@@ -134,16 +137,25 @@ def _former_pods(store: Store, namespace: str, leader: str, own: str) -> Iterato
 
 
 def worker_statefulset_named(store: Store, namespace: str, leader: str) -> Object | None:
-    """Return the worker StatefulSet with the name of a leader, regardless of which leader controls it. A
-    leader StatefulSet of another set with this name is not returned.
+    """Return the worker StatefulSet with the name of a leader, regardless of which leader controls it, or
+    left it without an owner. A leader StatefulSet of another set with this name is not returned.
     """
     workers = store.get("StatefulSet", namespace, leader)
-    return workers if workers is not None and (controller_of(workers) or {}).get("kind") == "Pod" else None
+    if workers is None:
+        return None
+    owner = controller_of(workers)
+    if owner is None:
+        is_of_group = labels_of(workers).get(GROUP_KEY_LABEL) == group_key(namespace, leader)
+    else:
+        is_of_group = owner.get("kind") == "Pod"
+    return workers if is_of_group else None
 
 
 def _is_worker_of(pod: Object, leader: str, own: str) -> bool:
-    owner = controller_of(pod) or {}
-    return (owner.get("kind"), owner.get("name")) == ("StatefulSet", leader) and owner.get("uid") != own
+    owner = controller_of(pod)
+    if owner is None:
+        return parent_and_ordinal(name_of(pod))[0] == leader
+    return (owner["kind"], owner["name"]) == ("StatefulSet", leader) and owner["uid"] != own
 
 
 class Membership:
@@ -167,6 +179,13 @@ class Membership:
             return None
         return lws if leaders["kind"] == leaders_kind(lws) else None
 
+    def is_orphaned(self, leader: Object) -> bool:
+        """Return whether the StatefulSet or Deployment of a leader has lost its set, but not its leaders."""
+        leaders = self._owner(leader, ("StatefulSet", "ReplicaSet"))
+        if leaders is not None and leaders["kind"] == "ReplicaSet":
+            leaders = self._owner(leaders, ("Deployment",))
+        return leaders is not None and not is_terminating(leaders) and controller_of(leaders) is None
+
     def _owner(self, obj: Object, kinds: Container[str]) -> Object | None:
         owner = controller_of(obj)
         if owner is None or owner["kind"] not in kinds:
@@ -183,7 +202,7 @@ class Membership:
         # Revision keys by name. There are one or two.
         keys_by_name: dict[str, str | None] = {}
         facts = []
-        for pod in _pods_of(self._store, leaders):
+        for pod in pods_of_leaders(self._store, leaders):
             metadata = pod["metadata"]
             if is_hash:
                 workers = workers_of(self._store, pod)

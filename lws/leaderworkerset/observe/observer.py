@@ -26,7 +26,7 @@ from lws.kube.metadata import (
 from lws.kube.nodes import node_of
 from lws.kube.pods import has_gate, is_running
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.assessment.ownership import may_be_adopted
+from lws.leaderworkerset.assessment.ownership import are_orphaned_workers, may_be_adopted
 from lws.leaderworkerset.assessment.prewarm import job_prefix
 from lws.leaderworkerset.children.disruption_budget import wants_disruption_budget
 from lws.leaderworkerset.children.services import leader_service_name
@@ -55,6 +55,8 @@ from lws.leaderworkerset.observe.membership import (
     Origin,
     Owners,
     former_pods,
+    has_former_workers,
+    leader_pods_of,
     leaders_of,
     with_key,
     workers_of,
@@ -387,13 +389,20 @@ class Observer:
         kept_workers = self._kept_workers(namespace, name, leader)
         if leader is None or lws is None or leaders is None:
             self._groups.forget(namespace, name)
+            if leader is None:
+                return await self._left_behind(namespace, name, kept_workers)
             return await self._abandoned(leader, kept_workers)
         is_keeping = bool(kept_workers) or is_kept(leader)
         is_ending = is_keeping and await self._terminating.is_namespace_ending(namespace, now)
         if not is_terminating(lws) and (problem := await self._why_left_alone(lws)) is not None:
             self._groups.forget(namespace, name)
-            return GroupSnapshot(
+            alone = GroupSnapshot(
                 lws, leader, now, kept_workers=kept_workers, is_namespace_ending=is_ending, left_alone=problem
+            )
+            if not has_gate(leader, GROUP_REPLACEMENT_GATE):
+                return alone
+            return self._with_former_workers(
+                replace(alone, worker_statefulset=workers_of(self._store, leader))
             )
         terminating = self._terminating.of_group(leader)
         nodes, policies = await self._terminating.nodes(terminating, now), self._environment.policies
@@ -520,10 +529,42 @@ class Observer:
             if not self._store.get("Pod", namespace, annotations_of(pod).get(LEADER_NAME_ANNOTATION, name))
         )
 
-    async def _abandoned(self, leader: Object | None, kept_workers: tuple[Object, ...]) -> Abandoned | None:
-        """Find the pods of a group without a leader, or of a leader without a set."""
-        if leader is None:
-            return Abandoned(kept_workers) if kept_workers else None
+    async def _left_behind(
+        self, namespace: str, name: str, kept_workers: tuple[Object, ...]
+    ) -> Abandoned | None:
+        """Find what a leader that does not exist any more has left. name: as in `_kept_workers`."""
+        workers = self._store.get("StatefulSet", namespace, name)
+        if workers is not None and not (
+            are_orphaned_workers(workers)
+            and not is_terminating(workers)
+            and await self._lacks_leader(workers)
+            # A leader that has lost its labels may be missing from the store.
+            and await self._lookup.named("Pod", namespace, name, "", look_when_absent=True) is None
+        ):
+            workers = None
+        is_any_left = bool(kept_workers) or workers is not None
+        return Abandoned(kept_workers, worker_statefulset=workers) if is_any_left else None
+
+    async def _lacks_leader(self, workers: Object) -> bool:
+        """Return whether the set of these workers is reconciled, and has no leader for them."""
+        lws = self._store.get(KIND, namespace_of(workers), labels_of(workers)[NAME_LABEL])
+        leaders = leaders_of(self._store, lws) if lws is not None else None
+        if lws is None or leaders is None or not is_controlled_by(leaders, uid_of(lws)):
+            return False
+        if is_terminating(lws) or await self._why_left_alone(lws) is not None:
+            return False
+        pods = leader_pods_of(self._store, lws)
+        return not any(name_of(workers) in (name_of(pod), group_name(pod)) for pod in pods)
+
+    async def _abandoned(self, leader: Object, kept_workers: tuple[Object, ...]) -> Abandoned | None:
+        """Find the pods of a leader without a set."""
+        is_gated = has_gate(leader, GROUP_REPLACEMENT_GATE) and not is_terminating(leader)
+        if (
+            is_gated
+            and self.members.is_orphaned(leader)
+            and not has_former_workers(self._store, namespace_of(leader), name_of(leader))
+        ):
+            return Abandoned(kept_workers, leader, is_to_be_admitted=True)
         workers = own_workers(leader, workers_of(self._store, leader)) if is_terminating(leader) else None
         pods = (*kept_workers, leader) if is_kept(leader) else kept_workers
         if pods and not await self._has_no_set(leader):

@@ -212,8 +212,10 @@ def max_groups_with_nodes(
     return replicas + min(max(running - replicas, 0), surge)
 
 
-def admit(lws: Object, leader: Object) -> Merge:
-    """Remove our gate from a leader, and the deletion cost unless it has been changed."""
+def admit(lws: Object | None, leader: Object) -> Merge:
+    """Remove our gate from a leader, and the deletion cost unless it has been changed. lws: the set, for the
+    Event; None if it does not exist any more.
+    """
     patch: dict[str, Any] = {
         "spec": {"schedulingGates": [{"$patch": "delete", "name": GROUP_REPLACEMENT_GATE}]}
     }
@@ -222,9 +224,12 @@ def admit(lws: Object, leader: Object) -> Merge:
     note = f"Leader pod {name_of(leader)} admitted for scheduling"
     fold = Fold("Leader pods {} admitted for scheduling", name_of(leader))
     about = Reference.to(leader)
-    event = Announce(Reference.to(lws), "GroupReplacementAdmitted", "Update", note, related=about, fold=fold)
-    why = "the groups that it replaces are gone"
-    return Merge(about, patch, why=why, announce=(event,), is_strategic=True)
+    announce = () if lws is None else (_admitted(lws, about, note, fold),)
+    return Merge(about, patch, "the groups that it replaces are gone", announce=announce, is_strategic=True)
+
+
+def _admitted(lws: Object, leader: Reference, note: str, fold: Fold) -> Announce:
+    return Announce(Reference.to(lws), "GroupReplacementAdmitted", "Update", note, related=leader, fold=fold)
 
 
 def deferral(lws: Object, leader: Object, terminating: int) -> Announce:

@@ -166,6 +166,7 @@ class HashCluster:
             self._carry_out(self._memory.due(plan_set(snapshot)))
         workers = [pod for pod in self._all("Pod") if is_kept(pod) and not is_leader(pod)]
         hosts = {owner["name"] for pod in workers if (owner := controller_of(pod)) is not None}
+        hosts |= {name_of(workers) for workers in self._all("StatefulSet") if controller_of(workers) is None}
         for name in (*(name_of(pod) for pod in self.leaders()), *sorted(hosts)):
             group = await self._observer.observe_group("default", name, self.now)
             if group is not None:

@@ -128,6 +128,30 @@ async def test_a_recreated_set_adopts_its_orphaned_groups(is_rolling: bool) -> N
     assert is_rolling or keys_of(world) == before
 
 
+async def test_workers_left_by_a_deleted_leader_give_their_place_to_the_next_group() -> None:
+    """`kubectl delete pod --cascade=orphan`. As a terminating group, they would hold up the next one."""
+    world = await settled()
+    leader = world.leaders()[0]
+    left = {name_of(pod) for pod in world.pods_of(leader)}
+    world.orphan(leader)
+    await world.settle()
+    assert_rests(world, 2)
+    assert not left & {name for kind, name in world.objects if kind == "Pod"}
+
+
+async def test_a_gated_leader_is_admitted_after_its_set_was_deleted_without_it() -> None:
+    world = await settled()
+    world.delete(world.leaders()[0], is_foreground=True)
+    for _ in range(3):
+        await world.turn()
+        if world.gated():
+            break
+    assert world.gated()
+    world.orphan(world.lws)
+    await world.settle()
+    assert not world.gated()
+
+
 async def test_lost_workers_are_recreated() -> None:
     world = await settled()
     for size in (1, 3):

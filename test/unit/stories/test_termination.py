@@ -12,10 +12,11 @@ from collections.abc import Callable
 import pytest
 
 from lws.kube.metadata import is_terminating
+from lws.kube.pods import gate_of
 from lws_api.leaderworkerset.v1 import KIND, POD_TERMINATION_POLICY_ANNOTATION
 from test.unit.stories.fake_cluster import NAME
 from test.unit.stories.fake_manager import Crash
-from test.unit.stories.test_restarts import LEADER, ON_RESTART, WORKER, World, failing_at
+from test.unit.stories.test_restarts import AFTER_START, LEADER, NONE, ON_RESTART, WORKER, World, failing_at
 
 Way = Callable[[World], None]
 PARALLEL, DEFAULT = {"podTerminationPolicy": "Parallel"}, {"podTerminationPolicy": "Default"}
@@ -179,9 +180,12 @@ def test_a_failed_write_does_not_change_the_outcome(
     assert_ended(world, go)
 
 
-def test_workers_of_a_leader_deleted_with_orphan_propagation_stay(loop: asyncio.AbstractEventLoop) -> None:
-    world = World(loop, ON_RESTART, **PARALLEL)
-    worker = world.uids()[WORKER]
+@pytest.mark.parametrize("policy", [ON_RESTART, AFTER_START, NONE])
+def test_workers_of_a_leader_deleted_with_orphan_propagation_never_meet_the_next_one(
+    loop: asyncio.AbstractEventLoop, policy: str
+) -> None:
+    world = World(loop, policy, **PARALLEL)
+    before = world.uids()
     pod = world.cluster.change(world.pod(LEADER), {"finalizers": ["orphan"]})
     world.cluster.request_deletion(pod)
     world.settle()
@@ -192,4 +196,59 @@ def test_workers_of_a_leader_deleted_with_orphan_propagation_stay(loop: asyncio.
     world.cluster.end(world.cluster.change(world.pod(LEADER), {"finalizers": None}))
     world.settle()
     world.wait()
-    assert world.uids()[WORKER] == worker and world.incarnations(LEADER) == 2
+    after = world.uids()
+    assert {name for name, uid in after.items() if before[name] != uid} == {LEADER, WORKER}
+    assert (world.incarnations(LEADER), world.incarnations(WORKER)) == (2, 2)
+    assert not gate_of(world.pod(LEADER)) and world.status["readyReplicas"] == 2
+
+
+@pytest.mark.parametrize("is_unowned", [False, True], ids=["owned by their StatefulSet", "without an owner"])
+def test_left_workers_are_deleted_by_a_manager_that_has_not_seen_their_leader_go(
+    loop: asyncio.AbstractEventLoop, is_unowned: bool
+) -> None:
+    world = World(loop, ON_RESTART)
+    before, workers = world.uids(), world.cluster.objects["StatefulSet", LEADER]
+    world.cluster.orphan(world.pod(LEADER))
+    if is_unowned:
+        world.cluster.orphan(workers)
+    world.settle(with_manager=False)
+    world.take_over()
+    world.settle()
+    world.wait()
+    changed = {name for name, uid in world.uids().items() if before[name] != uid}
+    assert changed == {LEADER, WORKER} and world.status["readyReplicas"] == 2
+
+
+def test_a_set_deleted_without_its_dependents_is_created_again_without_a_restart(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    world = World(loop, ON_RESTART)
+    before, lws = world.uids(), world.cluster.objects[KIND, NAME]
+    world.cluster.orphan(lws)
+    world.settle()
+    world.cluster.add({**lws, "metadata": {"name": NAME}, "status": {}})
+    world.settle()
+    world.wait()
+    assert world.uids() == before and world.status["readyReplicas"] == 2
+
+
+def test_a_gated_leader_is_admitted_after_its_set_was_deleted_without_it(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    """Its StatefulSet goes on, and so does its group as soon as the set is created again."""
+    world = World(loop, ON_RESTART)
+    worker, lws = world.uids()[WORKER], world.cluster.objects[KIND, NAME]
+    world.nodes.held.add(worker)
+    world.cluster.request_deletion(world.pod(LEADER))
+    world.settle()
+    world.cluster.orphan(lws)
+    world.settle()
+    assert gate_of(world.pod(LEADER)), "a pod of its former group is left"
+    world.nodes.held.clear()
+    world.settle()
+    leader = world.uids()[LEADER]
+    assert not gate_of(world.pod(LEADER))
+    world.cluster.add({**lws, "metadata": {"name": NAME}, "status": {}})
+    world.settle()
+    world.wait()
+    assert world.uids()[LEADER] == leader and world.status["readyReplicas"] == 2

@@ -258,6 +258,24 @@ def test_a_changed_or_deleted_set_or_statefulset_wakes_groups_with_kept_pods() -
     assert SECOND in bench.woken(leaders, make_leader_statefulset(replicas=1))
 
 
+def test_a_statefulset_that_loses_its_set_wakes_gated_leaders() -> None:
+    gated, leaders = make_leader_pod(index=1), make_leader_statefulset()
+    gated["spec"]["schedulingGates"] = [{"name": GROUP_REPLACEMENT_GATE}]
+    bench = _Bench(make_leader_pod(), gated)
+    orphan = {**leaders, "metadata": {**leaders["metadata"], "ownerReferences": []}}
+    woken = bench.woken(leaders, orphan)
+    assert SECOND in woken and FIRST not in woken
+    assert set(bench.routing.keys(everywhere)) == {SECOND}
+
+
+def test_workers_that_a_leader_has_left_are_among_all_keys() -> None:
+    workers = make_worker_statefulset(make_leader_pod())
+    left = {**workers, "metadata": {**workers["metadata"], "ownerReferences": []}}
+    assert set(_Bench(left).routing.keys(everywhere)) == {FIRST}
+    assert set(_Bench(workers).routing.keys(everywhere)) == set()
+    assert FIRST in _Bench().woken(workers, left)
+
+
 def test_kept_pods_without_a_set_are_among_all_keys() -> None:
     bench = _Bench()
     for pod in (*kept_pods(), make_leader_pod(), make_worker_pod()):

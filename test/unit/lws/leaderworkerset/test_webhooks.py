@@ -612,6 +612,20 @@ def test_former_workers_are_found_without_their_labels() -> None:
     assert former.gates(), "only its owner shows its group"
 
 
+def test_a_leader_is_gated_while_workers_without_an_owner_are_left() -> None:
+    """The former leader was deleted with `--cascade=orphan`."""
+    former = Former()
+    former.end(former.leader)
+    for obj in (former.workers, former.worker):
+        metadata = {**obj["metadata"], "ownerReferences": [], "resourceVersion": "5000"}
+        former.store.put({**obj, "metadata": metadata})
+    assert former.gates()
+    former.end(former.workers)
+    assert former.gates()
+    former.end(former.worker)
+    assert not former.gates()
+
+
 def test_a_replica_with_a_stale_store_gates_every_leader() -> None:
     former = Former()
     former.end(former.leader, former.workers, former.worker)

@@ -744,6 +744,38 @@ def test_a_gated_leader_waits_for_the_statefulset_of_its_predecessor() -> None:
     assert planned.again_after == 30.0, "in case its delete event is missed"
 
 
+def test_a_gated_leader_deletes_workers_without_an_owner() -> None:
+    """Its predecessor was deleted without them. An ungated leader adopts them: only a new one is gated."""
+    left = make_worker_statefulset(gated_group().leader)
+    pods = make_worker_pod(left, 1), make_worker_pod(left, 2)
+    left["metadata"]["ownerReferences"] = pods[1]["metadata"]["ownerReferences"] = []
+    planned = plan(gated_group(worker_statefulset=left, former_workers=pods))
+    assert [(type(action), action.target) for action in deletions(planned)] == [
+        (Delete, Reference.to(left)),
+        (Delete, Reference.to(pods[1])),
+    ]
+    assert len(actions_of(planned)) == 2 and "the pods of the previous group 1" in planned.waiting_for
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_admitted"),
+    [
+        pytest.param({"spread": "zones"}, True, id="a field of a later release"),
+        pytest.param({"managedBy": "example.com/another"}, False, id="another controller runs the set"),
+    ],
+)
+def test_a_gated_leader_of_a_set_that_is_left_alone_is_admitted(
+    spec: dict[str, Any], is_admitted: bool
+) -> None:
+    """The pod webhook did not know the set yet. Otherwise it would not have gated the leader."""
+    lws = make_set()
+    alone = replace(gated_group(), lws={**lws, "spec": {**lws["spec"], **spec}})
+    alone = judged(alone, fault="" if "managedBy" in spec else "spec.spread is unknown")
+    assert [type(action) for action in actions_of(plan(alone))] == [Merge] * is_admitted
+    former = (make_worker_pod(make_worker_statefulset(alone.leader)),)
+    assert actions_of(plan(replace(alone, former_workers=former))) == []
+
+
 def test_a_gated_leader_does_not_wait_for_a_kept_statefulset() -> None:
     """An object of another owner has the name. A condition of the set reports it, and only users can resolve
     it.
