@@ -26,6 +26,7 @@ from lws.runtime.client.resources import (
     LEASES,
     MUTATING_WEBHOOKS,
     NAMESPACED_VERBS,
+    PODS,
     SECRETS,
     SERVICES,
     SUBJECT_ACCESS_REVIEWS,
@@ -38,7 +39,7 @@ from lws.runtime.errors import ApiError, Forbidden, NotFound
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
 from lws_api.crds import definitions
 from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET
-from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
+from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET, NAME_LABEL
 
 DEFINITIONS = Resource(
     "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", False
@@ -80,10 +81,12 @@ class Reader:
         except Forbidden:
             return Denied(f"get {resource.plural} {_place(resource, namespace)} (name {name})".strip())
 
-    async def listed(self, resource: Resource, namespace: str = "", selector: str = "") -> ReadMany:
+    async def listed(
+        self, resource: Resource, namespace: str = "", selector: str = "", fields: str = ""
+    ) -> ReadMany:
         """List the objects of a namespace, or of all namespaces; none if the cluster lacks the kind."""
         try:
-            return tuple(await self.cluster.listed(resource.kind, namespace, selector))
+            return tuple(await self.cluster.listed(resource.kind, namespace, selector, fields))
         except NotFound:
             return ()
         except Forbidden:
@@ -137,8 +140,8 @@ class Installation:
     definitions: name → CRD of ours. all_definitions: the CRDs of all groups, read only if the names of one of
     ours are not accepted. managers: Deployments of this controller or of upstream, in all namespaces that the
     user may read. configuration: file and flags of the manager; the defaults if they could not be read.
-    configuration_read: the ConfigMap, or why it could not be read. leases: name → Lease. rights: permission
-    that the manager needs → whether it has it.
+    configuration_read: the ConfigMap, or why it could not be read. leases: name → Lease. idle_pods: pods of
+    sets that do not run. rights: permission that the manager needs → whether it has it.
     """
 
     now: datetime
@@ -156,6 +159,7 @@ class Installation:
     secret: Read = None
     leases: Mapping[str, Read] = field(default_factory=dict)
     sets: ReadMany = ()
+    idle_pods: ReadMany = ()
     rights: Mapping[Right, bool] | Denied = field(default_factory=dict)
 
     @property
@@ -216,6 +220,7 @@ async def read_installation(
         secret=await reader.get(SECRETS, where, certificates.webhook_secret_name),
         leases={name: await reader.get(LEASES, where, name) for name in lease_names(configuration)},
         sets=await reader.listed(LEADERWORKERSETS),
+        idle_pods=await reader.listed(PODS, selector=NAME_LABEL, fields="status.phase!=Running"),
     )
     return replace(facts, rights=await permissions(reader, facts))
 

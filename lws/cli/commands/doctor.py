@@ -29,7 +29,9 @@ from lws.cli.states import state_of
 from lws.kube import conditions
 from lws.kube.conditions import moment_of, timestamp
 from lws.kube.metadata import name_of, namespace_of
+from lws.kube.pods import has_gate
 from lws.leaderworkerset.admission.validation import clash_errors
+from lws.leaderworkerset.restart_counts import is_kept
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.leaderworkerset.spec import other_manager
 from lws.runtime.actions import Object
@@ -38,7 +40,11 @@ from lws.runtime.certificates.serving_certificate import UNREADABLE, expiry, nam
 from lws.runtime.client.resources import Resource
 from lws.runtime.errors import ClusterError, Forbidden
 from lws_api.crds import definitions
-from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
+from lws_api.leaderworkerset.v1 import (
+    GROUP_REPLACEMENT_GATE,
+    LEADER_WORKER_SET,
+    RESTART_BUDGET_FINALIZER,
+)
 from lws_api.meta import ResourceKind
 
 _AT_ONCE = 8
@@ -512,6 +518,50 @@ def check_clashes(facts: Installation) -> Iterator[Result]:
                 yield Finding(where, str(error), do)
 
 
+_MARKS: Mapping[str, tuple[str, Callable[[Object], bool], str]] = {
+    f"the scheduling gate {GROUP_REPLACEMENT_GATE}": (
+        "spec.groupReplacementPolicy",
+        lambda pod: has_gate(pod, GROUP_REPLACEMENT_GATE),
+        "and are never scheduled",
+    ),
+    f"the finalizer {RESTART_BUDGET_FINALIZER}": (
+        "spec.leaderWorkerTemplate.maxGroupRestarts",
+        is_kept,
+        "and are never removed",
+    ),
+}
+"""What the manager puts on pods → the field that releases have which know it, whether a pod has it, and what
+happens to the pod if nobody removes it.
+"""
+
+
+def check_held_pods(facts: Installation) -> Iterator[Result]:
+    """Check for pods with a gate or finalizer of this controller that no manager removes. Charts of releases
+    which do not know it bring a definition without the field that it comes with.
+    """
+    if isinstance(facts.idle_pods, Denied):
+        yield Unchecked("pods with a gate or finalizer that no manager removes", facts.idle_pods.permission)
+        return
+    stored = facts.definitions.get(LEADER_WORKER_SET.crd_name)
+    versions = stored["spec"]["versions"] if isinstance(stored, Mapping) else ()
+    served = [_fields(_schema(version)) for version in versions]
+    for mark, (field, has_mark, outcome) in _MARKS.items():
+        names: dict[str, list[str]] = defaultdict(list)
+        for pod in filter(has_mark, facts.idle_pods):
+            names[namespace_of(pod)].append(name_of(pod))
+        why = ""
+        if served and not any(field in fields for fields in served):
+            why = "the release that is installed does not know it"
+        elif any(isinstance(result, Finding) for result in check_lease(facts)):
+            why = "no manager acts"
+        for namespace, pods in sorted(names.items()) if why else ():
+            listed = ", ".join(sorted(pods)[:_SHOWN])
+            more = f" and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else ""
+            problem = f"have {mark}, {outcome}: {why}"
+            do = "install a release that knows it, or remove it: docs/operations/upgrades.md#downgrade"
+            yield Finding(f"Pods {listed}{more} in namespace {namespace}", problem, do)
+
+
 def check_stuck(kind: str, data: Mapping[str, Any], stored: Object, now: datetime) -> Iterator[Finding]:
     """Check whether a set has stopped making progress. data: its `status_data`.
 
@@ -637,6 +687,7 @@ CHECKS: Mapping[str, Callable[[Installation], Iterator[Result]]] = {
     "certificate": check_certificate,
     "lease": check_lease,
     "clashes": check_clashes,
+    "pods": check_held_pods,
     "permissions": check_permissions,
 }
 """The checks, in the order of the report. Stuck sets come last, because each set takes reads of its own."""

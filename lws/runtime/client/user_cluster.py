@@ -25,10 +25,15 @@ class UserCluster(Cluster):
         super().__init__(configuration, user_agent)
         self.learn(DISAGGREGATED_SETS, ROLE_SCALERS)
 
-    async def listed(self, kind: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
-        """Return all objects of a kind in a namespace that match a label selector, with kind and version."""
+    async def listed(
+        self, kind: str, namespace: str, selector: str = "", fields: str = ""
+    ) -> list[dict[str, Any]]:
+        """Return all objects of a kind in a namespace that match a label and a field selector, with kind and
+        version.
+        """
         resource = self._resources[kind]
-        query = {"labelSelector": selector} if selector else {}
+        selectors = {"labelSelector": selector, "fieldSelector": fields}
+        query = {name: value for name, value in selectors.items() if value}
         # Items of a list lack kind and version.
         typed = {"apiVersion": resource.api_version, "kind": kind}
         objects = []

@@ -14,6 +14,7 @@ from lws.cli.commands.doctor import CHECKS, Finding, Result, Unchecked, check_st
 from lws.cli.installation import Denied, Installation
 from lws.runtime.certificates.serving_certificate import Certificates, renewed
 from lws_api.crds import definitions
+from lws_api.leaderworkerset.v1 import GROUP_REPLACEMENT_GATE, RESTART_BUDGET_FINALIZER
 from test.unit.builders import make_set
 from test.unit.lws.cli.healthy import (
     LEASE,
@@ -395,3 +396,56 @@ def test_settled_paused_and_progressing_sets_are_no_findings(changes: dict[str, 
 
 def test_a_set_that_exceeds_its_progress_deadline() -> None:
     assert stuck_findings(stalled=True, lastProgress="2026-03-01T11:55:00Z")
+
+
+def held(name: str, **changes: Any) -> dict[str, Any]:
+    pod = {"metadata": {"name": name, "namespace": "default"}, "spec": {}}
+    return {**pod, **changes}
+
+
+GATED = [
+    held(f"demo-{index}", spec={"schedulingGates": [{"name": GROUP_REPLACEMENT_GATE}]}) for index in range(5)
+]
+KEPT = held("demo-9")
+KEPT["metadata"]["finalizers"] = [RESTART_BUDGET_FINALIZER]
+
+
+def without_field(*path: str) -> Installation:
+    """Return an installation whose definition lacks a field of the spec, as that of an earlier release."""
+    stored = definition(SETS)
+    for version in stored["spec"]["versions"]:
+        properties = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+        for name in path[:-1]:
+            properties = properties[name]["properties"]
+        del properties[path[-1]]
+    return replace(healthy(), definitions={SETS: stored})
+
+
+def test_a_running_manager_removes_its_gates_and_finalizers() -> None:
+    assert list(results(replace(healthy(), idle_pods=(*GATED, KEPT, held("demo-7"))))) == []
+
+
+def test_gates_and_finalizers_that_an_earlier_release_does_not_know() -> None:
+    before = replace(without_field("groupReplacementPolicy"), idle_pods=(*GATED, KEPT))
+    (finding,) = CHECKS["pods"](before)
+    assert isinstance(finding, Finding)
+    assert finding.where == "Pods demo-0, demo-1, demo-2 and 2 more in namespace default"
+    assert finding.what == (
+        "have the scheduling gate leaderworkerset.sigs.k8s.io/group-replacement, and are never scheduled: "
+        "the release that is installed does not know it"
+    )
+    path = ("leaderWorkerTemplate", "maxGroupRestarts")
+    (finding,) = CHECKS["pods"](replace(without_field(*path), idle_pods=(*GATED, KEPT)))
+    assert isinstance(finding, Finding) and finding.where == "Pods demo-9 in namespace default"
+    assert "docs/operations/upgrades.md#downgrade" in finding.do
+
+
+def test_gates_and_finalizers_while_no_manager_acts() -> None:
+    silent = replace(healthy(), leases={LEASE: a_lease(holderIdentity="")}, idle_pods=(*GATED, KEPT))
+    whats = [result.what for result in CHECKS["pods"](silent) if isinstance(result, Finding)]
+    assert len(whats) == 2 and all(what.endswith("no manager acts") for what in whats)
+
+
+def test_pods_that_may_not_be_listed() -> None:
+    denied = replace(healthy(), idle_pods=Denied("list pods in all namespaces"))
+    assert [type(result) for result in results(denied)] == [Unchecked]
