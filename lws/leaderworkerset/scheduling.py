@@ -290,11 +290,6 @@ def _is_gang(lws: Object, section: Field) -> bool:
     return policy.get("gang") is not None
 
 
-def are_groups_gangs(lws: Object) -> bool:
-    """Return whether each group is a gang: none of its pods is scheduled before all of them can be."""
-    return level_of(lws) is Level.REPLICA and _is_gang(lws, REPLICA)
-
-
 def dropped_fields(stored: Object, intent: Object) -> list[str]:
     """Return fields of a Workload or PodGroup that the API server dropped: their feature gate is off."""
     pairs = _template_pairs(stored, intent)

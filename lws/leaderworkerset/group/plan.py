@@ -39,7 +39,6 @@ from lws.leaderworkerset.assessment.ownership import (
 )
 from lws.leaderworkerset.children.services import build_group_service
 from lws.leaderworkerset.children.workload import drift_of
-from lws.leaderworkerset.fields import value_at
 from lws.leaderworkerset.group.exhaustion import (
     Abandoned,
     plan_abandoned,
@@ -62,17 +61,14 @@ from lws.leaderworkerset.revisions.recovery import as_recorded, reconstruct
 from lws.leaderworkerset.rollout.replacement import admit, deferral_of_index
 from lws.leaderworkerset.scheduling import (
     Scheduled,
-    are_groups_gangs,
     build_pod_group,
     parts_of,
-    pod_group_name_in,
-    pod_group_of_workers,
     pod_groups_of_group,
 )
 from lws.leaderworkerset.snapshot import child_owner
 from lws.leaderworkerset.spec import SetSpec, other_manager
 from lws.leaderworkerset.status.problems import force_delete, is_forced
-from lws.leaderworkerset.status.status import MISSING_REVISION, POD_DELETED, POD_FAILED, recreation_tally
+from lws.leaderworkerset.status.status import MISSING_REVISION, POD_FAILED, recreation_tally
 from lws.runtime.actions import Announce, Create, Delete, Fold, Merge, Object, Plan, Reference, merge_plans
 from lws.runtime.children import Child, Repairs, label_patches, plan_child, repair, repair_service
 from lws_api.leaderworkerset.v1 import (
@@ -127,8 +123,6 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     restart = plan_restart(group, restored.size) or Plan()
     if _deletes(restart):
         return restart
-    if (recreation := _plan_foreign_workers(group, restored)) is not None:
-        return recreation
     scheduled = group.scheduled
     gang = _plan_gang(group, restored) if scheduled is None else _plan_pod_groups(group, scheduled, restored)
     service = _plan_service(group, restored)
@@ -227,25 +221,6 @@ def _pod_group_repairs(group: GroupSnapshot, stored: Object, intent: Object) -> 
         warning = group_event(group, fault.reason, "Create", fault.message, "Warning")
         return Plan(announce=(warning,), waiting_for=fault.message)
     return {}
-
-
-def _plan_foreign_workers(group: GroupSnapshot, restored: SetSpec) -> Plan | None:
-    """Recreate a gang whose workers were created for the previous leader. Such workers do not join the
-    PodGroup of this leader, which waits for them. Workers never join it if their template names another.
-    """
-    leader, workers = group.leader, group.own_workers
-    if group.scheduled is None or workers is None or node_of(leader) or not are_groups_gangs(group.lws):
-        return None
-    has_own = value_at(restored.worker_template, ("spec", "schedulingGroup"))
-    expected = "" if has_own else pod_group_of_workers(group.lws, leader)
-    if not expected or all(pod_group_name_in(pod) == expected for pod in group.worker_pods):
-        return None
-    note = (
-        f"Workers of statefulset {name_of(workers)} do not join the PodGroups of leader pod "
-        f"{name_of(leader)}, deleted the leader pod to recreate group {group_id(leader)}"
-    )
-    why = "its workers were created for the previous leader, and do not join its PodGroup"
-    return _recreate(group, why, POD_DELETED, (group_event(group, "RecreateGroup", "Delete", note),))
 
 
 def _plan_admission(group: GroupSnapshot) -> Plan:

@@ -672,40 +672,14 @@ def test_a_foreign_pod_group_is_reported_for_the_pod() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("scheduling", "on_node", "deleted"),
-    [
-        pytest.param(GROUPS, False, True, id="a gang"),
-        pytest.param(GROUPS, True, False, id="a gang that runs"),
-        pytest.param({"replica": {"schedulingPolicy": {"basic": {}}}}, False, False, id="one by one"),
-        pytest.param(ROLES, False, False, id="apart"),
-    ],
-)
-def test_workers_of_a_former_leader_never_join_a_gang(
-    scheduling: Object, on_node: bool, deleted: bool
-) -> None:
-    lws = a_set(scheduling)
-    leader = leader_of(lws, **({"nodeName": "n"} if on_node else GATED))
+def test_workers_of_a_former_leader_never_join_a_gang() -> None:
+    """It was deleted without them. They name its PodGroup, for which the new leader would wait for ever."""
+    lws = a_set(GROUPS)
+    leader = leader_of(lws, **GATED)
     workers = make_worker_statefulset(leader)
-    pods = tuple(
-        {**make_worker_pod(workers, index), "spec": {"schedulingGroup": {"podGroupName": "former"}}}
-        for index in (1, 2)
-    )
-    planned = plan_group(group_of(lws, leader, worker_statefulset=workers, worker_pods=pods))
-    assert ("Delete Pod" in summary_of(planned)) is deleted
-    if deleted:
-        assert [event.reason for event in actions_of(planned)[0].announce] == ["RecreateGroup"]
-
-
-def test_workers_that_name_a_pod_group_of_their_own_are_not_recreated() -> None:
-    """Admission rejects such a template. New workers would name the same PodGroup."""
-    own, lws = {"schedulingGroup": {"podGroupName": "mine"}}, a_set(GROUPS)
-    lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"] |= own
-    leader = leader_of(lws)
-    workers = make_worker_statefulset(leader)
-    pods = tuple({**make_worker_pod(workers, index), "spec": own} for index in (1, 2))
-    planned = plan_group(group_of(lws, leader, worker_statefulset=workers, worker_pods=pods))
-    assert "Delete Pod" not in summary_of(planned)
+    workers["metadata"]["ownerReferences"] = []
+    done = summary_of(plan_group(group_of(lws, leader, worker_statefulset=workers)))
+    assert "Delete StatefulSet" in done and "Merge Pod" not in done and "SetOwner StatefulSet" not in done
 
 
 @pytest.mark.parametrize("garbage", [1, "x", [1], {"a": 1}, {"replica": 5}, {"schedulingPolicy": [1]}, True])
