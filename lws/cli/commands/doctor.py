@@ -518,6 +518,9 @@ def check_clashes(facts: Installation) -> Iterator[Result]:
                 yield Finding(where, str(error), do)
 
 
+_KNOWN_SINCE = (0, 11)
+"""The first version of upstream that knows the gate and the finalizer."""
+
 _MARKS: Mapping[str, tuple[str, Callable[[Object], bool], str]] = {
     f"the scheduling gate {GROUP_REPLACEMENT_GATE}": (
         "spec.groupReplacementPolicy",
@@ -537,7 +540,8 @@ happens to the pod if nobody removes it.
 
 def check_held_pods(facts: Installation) -> Iterator[Result]:
     """Check for pods with a gate or finalizer of this controller that no manager removes. Charts of releases
-    which do not know it bring a definition without the field that it comes with.
+    which do not know it bring a definition without the field that it comes with. The version alone does not
+    tell, because it also belongs to builds between two releases.
     """
     if isinstance(facts.idle_pods, Denied):
         yield Unchecked("pods with a gate or finalizer that no manager removes", facts.idle_pods.permission)
@@ -550,7 +554,8 @@ def check_held_pods(facts: Installation) -> Iterator[Result]:
         for pod in filter(has_mark, facts.idle_pods):
             names[namespace_of(pod)].append(name_of(pod))
         why = ""
-        if served and not any(field in fields for fields in served):
+        is_older = (_minor(manager_version(facts)) or _FIRST) < _KNOWN_SINCE
+        if is_older or (served and not any(field in fields for fields in served)):
             why = "the release that is installed does not know it"
         elif any(isinstance(result, Finding) for result in check_lease(facts)):
             why = "no manager acts"

@@ -440,6 +440,12 @@ def test_gates_and_finalizers_that_an_earlier_release_does_not_know() -> None:
     assert "docs/operations/upgrades.md#downgrade" in finding.do
 
 
+@pytest.mark.parametrize(("version", "count"), [("v0.10.0", 2), ("v0.11.0", 0), ("2026.11.0", 0)])
+def test_gates_and_finalizers_that_a_release_of_upstream_does_not_know(version: str, count: int) -> None:
+    facts = replace(healthy(), managers=(manager(version=version),), idle_pods=(*GATED, KEPT))
+    assert len(list(CHECKS["pods"](facts))) == count
+
+
 def test_gates_and_finalizers_while_no_manager_acts() -> None:
     silent = replace(healthy(), leases={LEASE: a_lease(holderIdentity="")}, idle_pods=(*GATED, KEPT))
     whats = [result.what for result in CHECKS["pods"](silent) if isinstance(result, Finding)]
