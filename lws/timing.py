@@ -283,9 +283,20 @@ Together they are well within the grace period of the pod, which is 30 s in the 
 REVIEWS_GRACE_SECONDS, ENDPOINTS_GRACE_SECONDS = 5.0, 1.0
 """Times at the end of the process: for running reviews; and for probes and scrapes, which can be repeated."""
 
-SLOW_CLIENT_SECONDS, SLOW_CLIENT_CHECK_SECONDS, CLIENT_SECONDS = 3.0, 0.05, 30.0
+SLOW_CLIENT_SECONDS, SLOW_CLIENT_CHECK_SECONDS, CLIENT_SECONDS = 3.0, 0.05, 10.0
 """Time for a silent or slow client while others wait to be served; interval between checks for such clients;
-and time for a TLS handshake or a whole request, the longest that an API server waits for a response.
+and time for the headers of a client's first request with the TLS handshake, for each body, and for reading a
+large answer: as long as an API server waits for the response to a review by default.
+"""
+
+IDLE_CLIENT_SECONDS = 100.0
+"""Time until a connection is closed on which no further request has arrived. API servers close theirs after
+90 s, and must be first: a review that is sent on a closing connection is lost.
+"""
+
+REVIEWS_AT_ONCE_SECONDS = 0.02
+"""Time for reviews, of which hundreds may have arrived, until the event loop runs everything else once: the
+Lease is renewed and probes are answered meanwhile. A review of a pod takes 0.1 ms.
 """
 
 # --- Credentials and certificates

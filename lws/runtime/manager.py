@@ -78,7 +78,7 @@ class Manager:
             await last_reviews
             await cancel(tasks)
             for server in servers:
-                await server.stop()
+                await server.close()
 
     async def _run_engines(self) -> None:
         """Run engines one after the other, indefinitely. Each new engine relists everything."""

@@ -38,7 +38,7 @@ from lws.runtime.certificates.serving_certificate import Certificates, renewed
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import PODS
 from lws.runtime.endpoints.metrics import Metrics
-from lws.runtime.endpoints.tls_port import ServerTls
+from lws.runtime.endpoints.server_tls import ServerTls
 from lws.runtime.store import Store
 from lws.runtime.webhooks.handlers import patch_of, register
 from lws.runtime.webhooks.server import AdmissionServer, Dispatcher, review_in, reviewed

@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -24,6 +24,7 @@ from aiohttp import web
 
 from lws import timing
 from lws.config import Settings
+from lws.runtime.endpoints.server import SMALL, Server
 from lws.runtime.informer import Informer, KopfStream
 from lws_api.config.v1alpha1 import NO_SERVER
 
@@ -41,39 +42,29 @@ def split_address(address: str) -> tuple[str | None, int]:
     return host.strip("[]") or None, int(port)
 
 
-class PlainServer:
-    """Serves an aiohttp application on `host:port`."""
+class PlainServer(Server):
+    """Serves routes on `host:port` over plain HTTP."""
 
-    def __init__(self, address: str, application: web.Application) -> None:
-        self._host, self._port = split_address(address)
-        grace = timing.ENDPOINTS_GRACE_SECONDS
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=grace)
+    def __init__(self, address: str, routes: Iterable[web.RouteDef]) -> None:
+        self._address = split_address(address)
+        super().__init__(routes, SMALL, timing.ENDPOINTS_GRACE_SECONDS)
 
     async def start(self) -> None:
         """Open the port. Raises OSError if that fails."""
-        await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self._port).start()
-
-    @property
-    def port(self) -> int:
-        port: int = self._runner.addresses[0][1]
-        return port
-
-    async def stop(self) -> None:
-        await self._runner.cleanup()
+        await self.open(*self._address)
 
 
 class HealthServer(PlainServer):
     """Serves the probes. endpoints: the checks by name, for each URL path."""
 
     def __init__(self, address: str, endpoints: Mapping[str, Mapping[str, Check]]) -> None:
-        application = web.Application()
+        routes = []
         for path, checks in endpoints.items():
-            application.router.add_get(path, _all(checks))
+            routes.append(web.get(path, _all(checks)))
             # This check always passes: it shows that the process answers.
             for name, check in {path.strip("/"): lambda: None, **checks}.items():
-                application.router.add_get(f"{path}/{name}", _all({name: check}))
-        super().__init__(address, application)
+                routes.append(web.get(f"{path}/{name}", _all({name: check})))
+        super().__init__(address, routes)
 
 
 def _all(checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.Response]]:
@@ -120,13 +111,14 @@ class DebugServer(PlainServer):
 
     def __init__(self, address: str, queue: Report, caches: Report) -> None:
         self._is_profiling = False
-        application = web.Application()
-        application.router.add_get("/debug", _index)
-        application.router.add_get("/debug/tasks", _tasks)
-        application.router.add_get("/debug/queue", _json(queue))
-        application.router.add_get("/debug/caches", _json(caches))
-        application.router.add_get("/debug/profile", self._profile)
-        super().__init__(address, application)
+        routes = [
+            web.get("/debug", _index),
+            web.get("/debug/tasks", _tasks),
+            web.get("/debug/queue", _json(queue)),
+            web.get("/debug/caches", _json(caches)),
+            web.get("/debug/profile", self._profile),
+        ]
+        super().__init__(address, routes)
 
     async def _profile(self, request: web.Request) -> web.Response:
         try:

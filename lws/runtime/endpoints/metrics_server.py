@@ -16,7 +16,8 @@ from lws.runtime.certificates.serving_certificate import Certificates, expiry, r
 from lws.runtime.client.authorization import Authorizer
 from lws.runtime.endpoints.health import split_address
 from lws.runtime.endpoints.metrics import CONTENT_TYPE, Metrics
-from lws.runtime.endpoints.tls_port import ServerTls, TlsPort, served_by
+from lws.runtime.endpoints.server import SMALL, Server
+from lws.runtime.endpoints.server_tls import ServerTls
 
 # Upstream's end-to-end test looks for this name and the message of controller-runtime.
 log = logging.getLogger("controller-runtime.metrics")
@@ -25,7 +26,6 @@ CERTIFICATES = Path("/tmp/k8s-metrics-server/serving-certs")
 """Mount path of cert-manager's certificate for the metrics. Without it, a self-signed one is created."""
 
 _PATH = "/metrics"
-_MOST_CLIENTS = 16
 _ERRORS = {401: "Unauthorized", 403: "Forbidden", 429: "Too Many Requests"}
 
 
@@ -46,14 +46,11 @@ class MetricsServer:
     async def run(self, directory: Path = CERTIFICATES) -> None:
         """Open the port and serve until cancelled. Raises OSError if the port cannot be opened."""
         supplier = self._supplier = await self._supply(directory)
-        application = web.Application()
-        application.router.add_get(_PATH, self._serve)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=timing.ENDPOINTS_GRACE_SECONDS)
-        await runner.setup()
-        port = TlsPort(served_by(runner), self._tls.context, _MOST_CLIENTS)
+        routes = [web.get(_PATH, self._serve)]
+        server = Server(routes, SMALL, timing.ENDPOINTS_GRACE_SECONDS, self._tls.context)
         try:
-            port.open(self._host, self._port)
-            self.port = port.port
+            await server.open(self._host, self._port)
+            self.port = server.port
             self.bound.set()
             log.info("Serving metrics server at %s:%d%s", self._host or "*", self.port, _PATH)
             while supplier is None:
@@ -61,8 +58,7 @@ class MetricsServer:
                 await self._renew_own()
             await supplier.run()
         finally:
-            port.close()
-            await runner.cleanup()
+            await server.close()
 
     async def _supply(self, directory: Path) -> CertificateDirectory | None:
         if (directory / "tls.crt").exists():

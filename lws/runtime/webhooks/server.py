@@ -11,7 +11,7 @@ import logging
 import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, cast
 
 import kopf
@@ -21,7 +21,8 @@ from aiohttp import web
 from lws import timing
 from lws.runtime.client.resources import Resource
 from lws.runtime.endpoints.metrics import ReviewSeries
-from lws.runtime.endpoints.tls_port import ServerTls, TlsPort, served_by
+from lws.runtime.endpoints.server import HttpError, Limits, Server
+from lws.runtime.endpoints.server_tls import ServerTls
 from lws.runtime.webhooks.handlers import Handler, collected, is_mutating, patch_of
 
 # --- Translate admission reviews (admission.k8s.io/v1) for kopf, and kopf's answers for the API server.
@@ -35,6 +36,8 @@ _REASONS = {403: "Forbidden", 500: "InternalError"}
 # that it does not watch. Without a UID it records nothing. Managed fields are half of many objects, and no
 # rule reads them.
 _NOT_FOR_KOPF = frozenset({"uid", "managedFields"})
+_LONGEST_MESSAGE = 64 * 1024
+"""Maximum length of a message to users. It may show values, and values may have any length."""
 
 
 class Answer(NamedTuple):
@@ -59,6 +62,12 @@ class MisdirectedReview(BadReview):
 
 def review_in(body: bytes, resource: Resource) -> dict[str, Any]:
     """Parse, check and trim the review of `resource` in the body of a request. Raises BadReview."""
+    # A body of fewer bytes cannot have more values.
+    if len(body) > MOST_VALUES and sum(map(body.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise BadReview(
+            f"the review has more than {MOST_VALUES} values, which would take too long to check: remove some "
+            "from the lists and maps of the object"
+        )
     try:
         review = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -89,6 +98,8 @@ def answer(
     """Return kopf's response with a JSON Patch; a rejection gets the status reason that clients check."""
     payload = response["response"]
     status = payload.get("status")
+    if "warnings" in payload:
+        payload = {**payload, "warnings": [_shortened(warning) for warning in payload["warnings"]]}
     if status is None:
         if patch:
             encoded = b64encode(orjson.dumps(patch)).decode()
@@ -102,7 +113,7 @@ def answer(
 
 def refusal(review: Mapping[str, Any], code: int, message: str, warnings: list[str] | None = None) -> Answer:
     """Return an answer that rejects the object with an HTTP status code and a message for the user."""
-    status = {"code": code, "message": message}
+    status = {"code": code, "message": _shortened(message)}
     if code in _REASONS:
         status["reason"] = _REASONS[code]
     payload = {"uid": review["request"]["uid"], "allowed": False, "status": status}
@@ -146,40 +157,25 @@ def _trimmed(request: Mapping[str, Any], key: str) -> dict[str, Any] | None:
 
 def _text(value: object) -> str:
     """Return a value as JSON on one line, shortened."""
-    text = orjson.dumps(value).decode()
-    return text if len(text) <= 200 else f"{text[:200]}…"
+    return _shortened(orjson.dumps(value).decode(), 200)
+
+
+def _shortened(text: str, most: int = _LONGEST_MESSAGE) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 """Maximum size of a review: two objects of etcd's maximum size, and room for the rest."""
 
-_LARGE_BODY_BYTES, _LARGE_AT_ONCE = 256 * 1024, 4
-"""Size above which a body is large, several times that of a review of a set or pod; and the maximum number of
-large bodies that are read concurrently.
-
-Without a limit, 2,000 clients that stopped after 1 MB of a body made the process grow to 5.4 GB.
+MOST_VALUES = 250_000
+"""Maximum number of values in a review, each comma and opening bracket counted. Two objects of etcd's maximum
+size have as many if there are 13 bytes for each; all objects in use have a hundredth.
 """
 
-_MOST_CLIENTS = 128
-"""Maximum number of concurrent clients. An API server keeps 25 idle connections; reviews run one by one."""
+_LIMITS = Limits(clients=128, waiting=512, body=MAX_BODY_BYTES)
+"""An API server keeps 25 idle connections, and opens one for each review that runs: each takes a moment."""
 
 log = logging.getLogger(__name__)
-
-
-class _HttpError(Exception):
-    """An HTTP error in place of an answer, with a message of one line.
-
-    decision: the decision for metrics; empty if the request is not a review. Any client may send one.
-    """
-
-    def __init__(
-        self, status: int, text: str, headers: Mapping[str, str] | None = None, decision: str = ""
-    ) -> None:
-        super().__init__(text)
-        self.status = status
-        self.text = text
-        self.headers = headers
-        self.decision = decision
 
 
 class AdmissionServer:
@@ -208,8 +204,8 @@ class AdmissionServer:
         """The open port; None while none is open."""
         self._in_flight = dict.fromkeys((*endpoints, ""), 0)
         self._is_closing = False
-        self._tls_port: TlsPort | None = None
-        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
+        self._server: Server | None = None
+        self._seconds_at_once = 0.0
 
     @property
     def is_listening(self) -> bool:
@@ -233,23 +229,19 @@ class AdmissionServer:
     async def run(self) -> None:
         """Wait for a certificate, and serve until cancelled. Raises OSError if the port is taken."""
         await self._tls.loaded.wait()
-        application = web.Application(client_max_size=MAX_BODY_BYTES)
-        application.router.add_route("*", "/{path:.*}", self._serve)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=timing.REVIEWS_GRACE_SECONDS)
-        await runner.setup()
-        port = self._tls_port = TlsPort(served_by(runner), self._tls.context, _MOST_CLIENTS)
+        routes = [web.route("*", "/{path:.*}", self._serve)]
+        server = self._server = Server(routes, _LIMITS, timing.REVIEWS_GRACE_SECONDS, self._tls.context)
         try:
             host = self._host or None
-            port.open(host, self._configured_port)
-            self.port = port.port
+            await server.open(host, self._configured_port)
+            self.port = server.port
             log.info("webhooks listen on %s port %d", host or "all interfaces", self.port)
             self._opened.set()
             await asyncio.Event().wait()
         finally:
             self._opened.clear()
             self.port = None
-            port.close()
-            await runner.cleanup()
+            await server.close()
 
     async def close_gently(self, seconds: float) -> None:
         """Keep answering for so many seconds, with `Connection: close`. The caller cancels `run` afterwards.
@@ -270,9 +262,12 @@ class AdmissionServer:
             reply = await self._answer(path, request)
             decision = reply.decision
             response = web.Response(body=reply.body, content_type="application/json")
-        except _HttpError as error:
-            decision = error.decision
-            response = web.Response(status=error.status, text=f"{error.text}\n", headers=error.headers)
+        except HttpError as error:
+            # Any client may send what is not a review.
+            decision = (
+                "failed" if error.status == 503 or isinstance(error.__cause__, MisdirectedReview) else ""
+            )
+            response = error.response()
         finally:
             self._in_flight[webhook] -= 1
         if self._is_closing:
@@ -285,41 +280,35 @@ class AdmissionServer:
     async def _answer(self, webhook: str, request: web.Request) -> Answer:
         resource = self._endpoints.get(webhook)
         if resource is None:
-            raise _HttpError(404, f"no such webhook; there are /{', /'.join(self._endpoints)}")
+            raise HttpError(404, f"no such webhook; there are /{', /'.join(self._endpoints)}")
         if request.method != "POST":
-            raise _HttpError(405, f"reviews must be sent by POST, not {request.method}", {"Allow": "POST"})
+            raise HttpError(405, f"reviews must be sent by POST, not {request.method}", {"Allow": "POST"})
         if request.content_type != "application/json":
-            raise _HttpError(400, f"the content type must be application/json, not {request.content_type}")
+            raise HttpError(400, f"the content type must be application/json, not {request.content_type}")
         if self._webhookfn is None:
-            raise _HttpError(503, "not ready yet: no connection to the API server so far", decision="failed")
-        body = await self._body(request)
-        assert self._tls_port is not None
-        try:
-            with self._tls_port.answering(request.transport):
+            raise HttpError(503, "not ready yet: no connection to the API server so far")
+        assert self._server is not None
+        async with self._server.received(request) as body, self._turn():
+            try:
                 return await reviewed(self._webhookfn, webhook, resource, body)
-        except BadReview as error:
-            decision = "failed" if isinstance(error, MisdirectedReview) else ""
-            raise _HttpError(400, str(error), decision=decision) from error
+            except BadReview as error:
+                raise HttpError(400, str(error)) from error
 
-    async def _body(self, request: web.Request) -> bytes:
-        too_large = _HttpError(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
-        size = request.content_length
-        # A body whose Content-Length is too large is rejected before it is read.
-        if size is not None and size > MAX_BODY_BYTES:
-            raise too_large
-        is_large = size is None or size > _LARGE_BODY_BYTES
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Let the event loop run everything else once, if reviews have taken long since it last did."""
+        while self._seconds_at_once > timing.REVIEWS_AT_ONCE_SECONDS:
+            await asyncio.sleep(0)
+        started = time.perf_counter()
         try:
-            async with asyncio.timeout(timing.CLIENT_SECONDS), self._large if is_large else nullcontext():
-                return await request.read()
-        except TimeoutError as error:
-            raise _HttpError(408, f"the body did not arrive within {timing.CLIENT_SECONDS:.0f} s") from error
-        except ConnectionError as error:
-            raise _HttpError(400, "the connection ended before the body") from error
-        except web.HTTPRequestEntityTooLarge as error:
-            raise too_large from error
-        except web.RequestPayloadError as error:
-            reason = " ".join(str(error).split())
-            raise _HttpError(400, f"the body cannot be read: {reason}") from error
+            yield
+        finally:
+            if not self._seconds_at_once:
+                asyncio.get_running_loop().call_soon(self._other_turn)
+            self._seconds_at_once += time.perf_counter() - started
+
+    def _other_turn(self) -> None:
+        self._seconds_at_once = 0.0
 
 
 async def reviewed(webhookfn: kopf.WebhookFn, webhook: str, resource: Resource, body: bytes) -> Answer:
@@ -334,6 +323,8 @@ async def reviewed(webhookfn: kopf.WebhookFn, webhook: str, resource: Resource, 
     except kopf.AdmissionError as error:
         # Mutations run after kopf, and may reject the object too.
         return refusal(review, error.code or 500, str(error))
+    except (RecursionError, orjson.JSONEncodeError):
+        return refusal(review, 403, "the object has too many levels, or numbers of more than 64 bits")
     except Exception as error:
         log.exception("review at /%s failed", webhook)
         return refusal(review, 500, f"{type(error).__name__} in webhook {webhook}: {error}")

@@ -13,7 +13,7 @@ from lws.runtime.certificates.internal import InternalCertificates, SecretRefere
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import Resource
 from lws.runtime.endpoints.metrics import Metrics
-from lws.runtime.endpoints.tls_port import ServerTls
+from lws.runtime.endpoints.server_tls import ServerTls
 from lws.runtime.webhooks.server import AdmissionServer
 
 # Upstream's name for the controller that renews certificates.

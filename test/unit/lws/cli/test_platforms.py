@@ -40,7 +40,7 @@ for package in (lws, lws_api):
 
 from lws.runtime.certificates.serving_certificate import Certificates, renewed
 from lws.config import TlsSettings
-from lws.runtime.endpoints.tls_port import ServerTls
+from lws.runtime.endpoints.server_tls import ServerTls
 from datetime import UTC, datetime
 async def serve():
     pair = renewed(Certificates(), ("localhost",), datetime.now(UTC))[0].server

@@ -21,7 +21,7 @@ from lws.config import TlsSettings
 from lws.runtime.actions import Object, Reference
 from lws.runtime.certificates.internal import CONFIGURATIONS, InternalCertificates, SecretReference
 from lws.runtime.certificates.serving_certificate import KeyPair, server_flaw, split
-from lws.runtime.endpoints.tls_port import ServerTls
+from lws.runtime.endpoints.server_tls import ServerTls
 from lws.runtime.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound, Unreachable
 
 pytestmark = pytest.mark.usefixtures("shared_keys")

@@ -18,7 +18,7 @@ async def url() -> AsyncIterator[str]:
     server = DebugServer("127.0.0.1:0", lambda: {"running": 1}, lambda: {"Pod": 7})
     await server.start()
     yield f"http://127.0.0.1:{server.port}/debug"
-    await server.stop()
+    await server.close()
 
 
 async def get(url: str) -> tuple[int, str]:

@@ -11,7 +11,7 @@ import pytest
 
 from lws.config import TlsSettings
 from lws.runtime.certificates.serving_certificate import Certificates
-from lws.runtime.endpoints.tls_port import ServerTls
+from lws.runtime.endpoints.server_tls import ServerTls
 
 
 @dataclass

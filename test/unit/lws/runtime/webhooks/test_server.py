@@ -29,7 +29,7 @@ from lws.leaderworkerset.tables import TABLES
 from lws.runtime.certificates.serving_certificate import Certificates
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import LEADERWORKERSETS, PODS
-from lws.runtime.endpoints.tls_port import ServerTls
+from lws.runtime.endpoints.server_tls import ServerTls
 from lws.runtime.store import Store
 from lws.runtime.webhooks.handlers import register
 from lws.runtime.webhooks.server import MAX_BODY_BYTES, AdmissionServer, reviewed
@@ -249,10 +249,20 @@ async def test_a_large_legal_object_is_served(running: Running) -> None:
     assert running.kopf.reviews[0][1]["request"]["object"]["metadata"] == metadata
 
 
-async def test_compressed_bodies_are_read(running: Running) -> None:
-    body = gzip.compress(json.dumps(review()).encode())
-    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
-    assert (await running.post(data=body, headers=headers))[0] == 200
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "identity, gzip", "x"])
+async def test_compressed_bodies_are_rejected_unread(running: Running, encoding: str) -> None:
+    bomb = gzip.compress(b" " * (MAX_BODY_BYTES + 1))
+    headers = {**JSON, "Content-Encoding": encoding}
+    async with running.session.post(f"{running.url}/mutate--v1-pod", data=bomb, headers=headers) as response:
+        text = await response.text()
+        assert (response.status, response.headers["Accept-Encoding"]) == (415, "identity")
+    assert text == "the body must not be compressed: send it without Content-Encoding\n"
+    assert running.kopf.reviews == [] and running.answers == [("mutate--v1-pod", 415, "")]
+
+
+async def test_a_body_may_say_that_it_is_not_compressed(running: Running) -> None:
+    headers = {**JSON, "Content-Encoding": "identity"}
+    assert (await running.post(data=json.dumps(review()), headers=headers))[0] == 200
 
 
 def chunks(size: int) -> Callable[[], AsyncIterator[bytes]]:
@@ -267,8 +277,6 @@ async def test_too_large_bodies_are_rejected_with_and_without_content_length(run
     refused = (413, f"the body is larger than {MAX_BODY_BYTES} bytes\n")
     assert await running.post(data=io.BytesIO(b" " * (MAX_BODY_BYTES + 1)), headers=JSON) == refused
     assert await running.post(data=chunks(MAX_BODY_BYTES + 65536)(), headers=JSON) == refused
-    bomb = gzip.compress(b" " * (MAX_BODY_BYTES + 1))
-    assert await running.post(data=bomb, headers={**JSON, "Content-Encoding": "gzip"}) == refused
     # The largest accepted body is read, and fails only because it is not JSON.
     assert (await running.post(data=io.BytesIO(b" " * MAX_BODY_BYTES), headers=JSON))[0] == 400
     assert running.kopf.reviews == []
@@ -309,11 +317,6 @@ async def test_a_body_with_a_too_large_content_length_is_rejected_unread(
         ),
         ("/mutate--v1-pod", {"json": {"kind": "Pod"}}, (400, "the body must be an admission.k8s.io/v1 ")),
         ("/validate-sets", {"json": review()}, (400, "this endpoint reviews leaderworkersets of ")),
-        (
-            "/mutate--v1-pod",
-            {"data": b"no gzip", "headers": {**JSON, "Content-Encoding": "gzip"}},
-            (400, "the body cannot be read: "),
-        ),
     ],
     ids=[
         "unknown path",
@@ -324,7 +327,6 @@ async def test_a_body_with_a_too_large_content_length_is_rejected_unread(
         "no content type",
         "no review",
         "review of another kind",
-        "broken gzip",
     ],
 )
 async def test_bad_requests_have_a_reason(
@@ -361,9 +363,9 @@ async def test_other_methods_are_405(running: Running, method: str) -> None:
         (
             RecursionError("too deep"),
             {
-                "code": 500,
-                "reason": "InternalError",
-                "message": "RecursionError in webhook mutate--v1-pod: too deep",
+                "code": 403,
+                "reason": "Forbidden",
+                "message": "the object has too many levels, or numbers of more than 64 bits",
             },
         ),
     ],
