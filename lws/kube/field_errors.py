@@ -32,6 +32,7 @@ class Complaint(StrEnum):
     INVALID = "Invalid value"
     NOT_SUPPORTED = "Unsupported value"
     REQUIRED = "Required value"
+    TOO_MANY = "Too many"
 
 
 _WITHOUT_VALUE = (Complaint.FORBIDDEN, Complaint.REQUIRED)
@@ -71,6 +72,11 @@ def not_supported(path: object, value: Any, supported: Iterable[str]) -> FieldEr
 def required(path: str, detail: str) -> FieldError:
     """Return the error for a missing field."""
     return FieldError(Complaint.REQUIRED, path, detail)
+
+
+def too_many(path: str, count: int, most: int) -> FieldError:
+    """Return the error for a list with more items than its definition allows."""
+    return FieldError(Complaint.TOO_MANY, path, f"must have at most {most} items", count)
 
 
 def aggregate(errors: Sequence[FieldError]) -> str:

@@ -96,15 +96,7 @@ class Numbers:
     """
 
     def __init__(self, table: Table) -> None:
-        self._with_numbers: dict[str, dict[str, str]] = {name: {} for name in table}
-        # A type has numbers if one of its fields is a number, or has a type with numbers.
-        is_more = True
-        while is_more:
-            numeric = {
-                name: {key: code for key, code in fields.items() if self._has_numbers(code)}
-                for name, fields in table.items()
-            }
-            is_more, self._with_numbers = numeric != self._with_numbers, numeric
+        self._with_numbers = _leading_to(table, lambda name, key: _bare(table[name][key]) in _NUMBERS)
 
     def faults(self, code: str, value: Any, path: str) -> Iterator[tuple[str, Any, str]]:
         """Yield path, value and error, worded as in a typed client, of each number that cannot be decoded."""
@@ -124,9 +116,53 @@ class Numbers:
                 if (item := value.get(key)) is not None:
                     yield from self.faults(inner, item, f"{path}.{key}")
 
-    def _has_numbers(self, code: str) -> bool:
-        code = code.strip("*=?[]{}")
-        return code in _NUMBERS or bool(self._with_numbers.get(code))
+
+class Counts:
+    """Finds lists with more items than their definition allows, as in `lws.kube.typed.most_items_of`."""
+
+    def __init__(self, table: Table, most: Mapping[str, Mapping[str, int]]) -> None:
+        self._most = most
+        self._limited = _leading_to(table, lambda name, key: key in most[name])
+
+    def faults(self, name: str, value: Any, path: str) -> Iterator[tuple[str, int, int]]:
+        """Yield path, count and maximum of each such list in a struct of the type `name`."""
+        for key, code in self._limited[name].items() if is_mapping(value) else ():
+            item, inner = value.get(key), f"{path}.{key}"
+            is_list = isinstance(item, list)
+            if is_list and len(item) > self._most[name].get(key, len(item)):
+                yield inner, len(item), self._most[name][key]
+            elif _bare(code) in self._limited:
+                parts = (
+                    ((f"{inner}[{index}]", part) for index, part in enumerate(item))
+                    if is_list
+                    else [(inner, item)]
+                )
+                for where, part in parts:
+                    yield from self.faults(_bare(code), part, where)
+
+
+def _leading_to(table: Table, is_wanted: Callable[[str, str], bool]) -> dict[str, dict[str, str]]:
+    """Return the fields of each type that are wanted, or whose own type has such fields, with their codes."""
+    found: dict[str, dict[str, str]] = {name: {} for name in table}
+    is_more = True
+    while is_more:
+        found, former = (
+            {
+                name: {
+                    key: code
+                    for key, code in fields.items()
+                    if is_wanted(name, key) or found.get(_bare(code))
+                }
+                for name, fields in table.items()
+            },
+            found,
+        )
+        is_more = found != former
+    return found
+
+
+def _bare(code: str) -> str:
+    return code.strip("*=?[]{}")
 
 
 def is_deep(value: Any, levels: int = _DEEPEST) -> bool:

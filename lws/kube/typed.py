@@ -50,6 +50,20 @@ def types_of(model: type[KubeModel]) -> dict[str, dict[str, str]]:
     return table
 
 
+def most_items_of(model: type[KubeModel]) -> dict[str, dict[str, int]]:
+    """Return the maximum number of items of each limited list, by the names of its struct and its field."""
+    most: dict[str, dict[str, int]] = {}
+    models = [model]
+    for current in models:
+        limits = most[current.__name__] = {}
+        for field in current.__pydantic_fields__.values():
+            _code(field.rebuild_annotation(), models)
+            extra = field.json_schema_extra
+            if isinstance(extra, dict) and isinstance(limit := extra.get("maxItems"), int):
+                limits[str(field.alias)] = limit
+    return most
+
+
 def _code(kind: Any, models: list[type[KubeModel]]) -> str:
     """Return the code of an annotation. If it names a model, append the model to `models`."""
     origin, parts = get_origin(kind), get_args(kind)

@@ -13,14 +13,15 @@ from functools import partial
 from typing import Any
 
 from lws.disaggregatedset.names import Identity, child_name
-from lws.kube.field_errors import Complaint, FieldError, invalid, rendered
+from lws.kube.field_errors import Complaint, FieldError, invalid, rendered, too_many
 from lws.kube.metadata import is_mapping, metadata_of
-from lws.kube.typed import Table
+from lws.kube.shapes import Counts
+from lws.kube.typed import Table, most_items_of, types_of
 from lws.leaderworkerset.admission.templates import INTEGER, Shape, wrong_shapes
 from lws.leaderworkerset.admission.templates import shape_errors as set_shape_errors
 from lws.leaderworkerset.fields import value_at
 from lws.leaderworkerset.spec import SetSpec
-from lws_api.disaggregatedset.v1 import PlacementStrength, PlacementType, ScalingMode
+from lws_api.disaggregatedset.v1 import DisaggregatedSetSpec, PlacementStrength, PlacementType, ScalingMode
 
 _ANY_KEY = "0" * 8
 _ROLE = re.compile(r"spec\.roles\[([0-9]{1,3})\]")
@@ -119,7 +120,13 @@ def facts_of(raw: Mapping[str, Any]) -> SetFacts:
 
 
 def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
-    """Return an error for each value of the wrong type, which the CRD's schema normally rejects already."""
+    """Return an error for each list with too many items, or else for each value of the wrong type. The CRD's
+    schema normally rejects it already.
+    """
+    if too_long := [
+        too_many(*fault) for fault in _COUNTS.faults("DisaggregatedSetSpec", raw.get("spec"), "spec")
+    ]:
+        return too_long
     roles = value_at(raw, ("spec", "roles"))
     errors = [*_wrong("Object", raw.get("metadata"), "metadata"), *_wrong("Spec", raw.get("spec"), "spec")]
     if roles is not None and not isinstance(roles, list):
@@ -137,6 +144,9 @@ def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
             for error in set_shape_errors({"spec": role.get("spec")})
         ]
     return errors
+
+
+_COUNTS = Counts(types_of(DisaggregatedSetSpec), most_items_of(DisaggregatedSetSpec))
 
 
 def _are_texts(values: Iterable[Any]) -> bool:

@@ -111,7 +111,7 @@ def _role_errors(facts: SetFacts, other: SetFacts | None, scheduler: Scheduler) 
 
 def _set_errors(facts: SetFacts) -> Iterator[FieldError]:
     yield from placement_errors(facts)
-    yield from start_order_errors(facts)
+    yield from islice(start_order_errors(facts), MOST_REPORTED)
     yield from reserved_errors(facts)
 
 

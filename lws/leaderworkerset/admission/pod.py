@@ -11,7 +11,7 @@ from typing import Any
 
 from lws.kube.field_errors import Refused, rendered
 from lws.kube.metadata import annotations_of, controller_of, labels_of, metadata_of
-from lws.kube.names import parent_and_ordinal
+from lws.kube.names import SUBDOMAIN_LENGTH, parent_and_ordinal
 from lws.kube.nodes import node_of, why_unfit
 from lws.kube.pods import REQUIRED, terms_of, with_preferred_node, with_required_node
 from lws.kube.quantities import INT32, whole_number
@@ -75,6 +75,10 @@ from lws_api.leaderworkerset.v1 import (
 
 _REMEDY = f"remove the label {NAME_LABEL} from pods that no LeaderWorkerSet created"
 _CONTAINERS = ("initContainers", "containers")
+MOST_CONTAINERS = 4000
+"""The maximum number of containers of a pod. No API server could store the states of more."""
+MOST_ADDED_BYTES = 1536 * 1024
+"""The maximum size of the variables that are added to a pod: that of an object in etcd."""
 
 GangMarks = Callable[[Mapping[str, str], Mapping[str, str], int], Marks]
 """Function that returns the marks by which a gang scheduler recognises a pod.
@@ -149,6 +153,11 @@ def admit(
     if has_former and leads and not is_hash_leader:
         member = _held_back(member, raw)
     variables = _variables(member, size, is_worker=not leads)
+    if len(containers) * sum(map(len, variables.values())) > MOST_ADDED_BYTES:
+        raise Refused(
+            f"pod {_title(raw)[:SUBDOMAIN_LENGTH]} would be too large to store with the names that each "
+            f"of its {len(containers)} containers gets: shorten them"
+        )
     added = _tpu_variables(raw, member)
     if is_hash_leader:
         _refuse_nodes_by_index(raw)
@@ -420,10 +429,13 @@ def _containers_of(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
     spec = raw.get("spec")
     if spec is not None and not isinstance(spec, dict):
         raise Refused(f"spec must be an object, not {rendered(spec)}")
-    containers = []
+    containers: list[dict[str, Any]] = []
     for kind in _CONTAINERS:
         path = f"spec.{kind}"
-        for index, container in enumerate(objects_in(path, (spec or {}).get(kind))):
+        of_kind = objects_in(path, (spec or {}).get(kind))
+        if len(containers) + len(of_kind) > MOST_CONTAINERS:
+            raise Refused(f"{path}: a pod of a group has at most {MOST_CONTAINERS} containers: remove some")
+        for index, container in enumerate(of_kind):
             objects_in(f"{path}[{index}].env", container.get("env"))
             containers.append(container)
     return containers

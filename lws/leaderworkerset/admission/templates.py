@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lws.kube.field_errors import FieldError, invalid, rendered, required
+from lws.kube.field_errors import FieldError, invalid, rendered, required, too_many
 from lws.kube.metadata import annotations_of, labels_of, metadata_of
 from lws.kube.names import byte_length, dns1123_subdomain_errors, label_key_errors
 from lws.kube.pods import has_both_terms
 from lws.kube.quantities import is_integer, whole_number
-from lws.kube.typed import Table, types_of
+from lws.kube.shapes import Counts
+from lws.kube.typed import Table, most_items_of, types_of
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.group.placement import count_of
 from lws.leaderworkerset.group.tpu import MOST_PODS, PORT_ENV, is_configured, ports_of, tpu_containers
@@ -543,6 +544,7 @@ def _topology_warnings(raw: Mapping[str, Any], annotation: str, topology: str) -
 
 
 _TYPES = types_of(LeaderWorkerSetSpec)
+_COUNTS = Counts(_TYPES, most_items_of(LeaderWorkerSetSpec))
 _NO_OBJECT = "must be an object"
 Shape = tuple[Callable[[Any], bool], str]
 """Whether a value has the shape of a type, and the error if it has not."""
@@ -554,7 +556,13 @@ _NUMBERS: Mapping[str, Shape] = {
 
 
 def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
-    """Return an error for each value of the wrong type; the CRD's schema has normally rejected it already."""
+    """Return an error for each list with too many items, or else for each value of the wrong type. The CRD's
+    schema has normally rejected it already.
+    """
+    if too_long := [
+        too_many(*fault) for fault in _COUNTS.faults("LeaderWorkerSetSpec", raw.get("spec"), "spec")
+    ]:
+        return too_long
     objects = (
         ("metadata", raw.get("metadata")),
         ("metadata.annotations", fields.value_at(raw, ("metadata", "annotations"))),

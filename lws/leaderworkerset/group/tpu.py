@@ -21,8 +21,8 @@ MOST_PODS = 10_000
 Every pod of such a group names all others, and more names do not fit into a pod.
 """
 
-# A pod with more addresses would be too large to store.
-_MOST_ADDRESSES = 4 * MOST_PODS
+# A pod with more or longer addresses would be too large to store.
+_MOST_ADDRESSES, _MOST_BYTES = 4 * MOST_PODS, 1536 * 1024
 _FIRST_PORT = 8476
 
 
@@ -75,6 +75,9 @@ def variables(
     count, ports = len(containers), ports_of(containers)
     if count * count * len(pods) > _MOST_ADDRESSES:
         raise ValueError(f"{count} containers with TPUs need {count * len(pods)} addresses each: too many")
+    longest = len(f"{leader}-{MOST_PODS}.{subdomain}:{max(ports, key=len)}")
+    if count * count * len(pods) * longest > _MOST_BYTES:
+        raise ValueError(f"{count * len(pods)} addresses of {longest} characters are too long")
     names = (leader if index == 0 else f"{leader}-{index}" for index in pods)
     hosts = [f"{name}.{subdomain}" for name in names for _ in containers]
     addresses = [f"{host}:{ports[index % count]}" for index, host in enumerate(hosts)]
