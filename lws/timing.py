@@ -186,7 +186,7 @@ STABLE_SECONDS = 1200
 """Time without a restart after which a group starts from the first delay again."""
 
 SKEW_SECONDS = 60
-"""Maximum clock skew between managers. A recorded time further ahead is ignored."""
+"""Maximum difference between the clocks of API servers. A time further ahead is ignored: a clock was set."""
 
 COLLECTED_WITHIN = timedelta(minutes=1)
 """Time for the garbage collector to delete the workers of a lost leader."""

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import IO, Any, TypeVar
 
 import click
@@ -64,7 +64,8 @@ class Session:
 
     @property
     def now(self) -> datetime:
-        return datetime.now(UTC)
+        """The time of the API server, whatever the clock of this machine says."""
+        return self.cluster.now
 
 
 def run(target: ClusterOptions, action: Callable[[Session], Awaitable[RESULT]]) -> RESULT:

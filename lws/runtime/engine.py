@@ -198,7 +198,8 @@ class Engine:
         metrics.process.watch_streams(
             lambda: {name: stream.seconds_silent for name, stream in self._streams().items()}
         )
-        return Loop(self._terms.passes_over, metrics)
+        cluster = self._surroundings.cluster
+        return Loop(self._terms.passes_over, metrics, lambda: cluster.now)
 
     def _parts(self, source: Source, recorder: EventRecorder) -> Parts:
         settings, resync, add = self._surroundings.settings, self._triggers.everything, self._queue.add

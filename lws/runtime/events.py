@@ -139,7 +139,7 @@ class EventRecorder:
             if series.count > 2 and now - series.written_at < timing.SERIES_WRITE_SECONDS:
                 return
             series.written_at = now
-            patch = {"series": {"count": series.count, "lastObservedTime": micro_time()}}
+            patch = {"series": {"count": series.count, "lastObservedTime": micro_time(self._cluster.now)}}
             try:
                 await self._cluster.merge(series.target, patch)
                 return
@@ -158,7 +158,7 @@ class EventRecorder:
                 "name": f"{regarding.name}.{time.time_ns():x}",
                 "namespace": regarding.namespace or "default",
             },
-            "eventTime": micro_time(),
+            "eventTime": micro_time(self._cluster.now),
             "reportingController": self._reporter,
             "reportingInstance": self._instance,
             "type": announce.type,
@@ -196,9 +196,9 @@ def _object_reference(reference: Reference) -> dict[str, str]:
     return {key: value for key, value in fields.items() if value}
 
 
-def micro_time() -> str:
-    """Return the current time as a MicroTime of the Kubernetes API."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def micro_time(moment: datetime) -> str:
+    """Return a time as a MicroTime of the Kubernetes API."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 FoldKey = tuple[str, ...]

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from lws import timing
@@ -112,14 +112,20 @@ class Terms:
 
 
 class Loop:
-    """Runs the passes that are due. `passes_over` returns those of a namespace; the queue calls `work`."""
+    """Runs the passes that are due. The queue calls `work`.
+
+    passes_over: a function that returns the passes of a namespace. now: a function that returns the time of a
+    pass. clock: a clock in seconds that measures how long passes take.
+    """
 
     def __init__(
         self,
         passes_over: Callable[[str], Mapping[str, Kind]],
         metrics: Metrics,
+        now: Callable[[], datetime],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        self._now = now
         self._clock = clock
         self._passes_over = passes_over
         self._metrics = metrics
@@ -169,7 +175,7 @@ class Loop:
 
     async def _reconcile(self, kind: Kind, key: Key) -> Again:
         began = self._clock()
-        snapshot = await kind.observe(key.namespace, key.name, datetime.now(UTC))
+        snapshot = await kind.observe(key.namespace, key.name, self._now())
         if snapshot is None:
             self._record(key, 0, frozenset())
             self._metrics.workloads.gone(key)

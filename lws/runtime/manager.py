@@ -22,7 +22,7 @@ from typing import Any
 from lws import __version__, timing
 from lws.config import Settings
 from lws.runtime.client.authorization import Authorizer
-from lws.runtime.client.connection import Cluster, RateLimit
+from lws.runtime.client.connection import Cluster, RateLimit, ServerClock
 from lws.runtime.client.kubeconfig import load_configuration
 from lws.runtime.endpoints.health import Check, DebugServer, HealthServer, check_ports
 from lws.runtime.endpoints.metrics import Metrics
@@ -152,13 +152,14 @@ async def run(settings: Settings, kubeconfig: str | None, registrations: tuple[R
     """
     await check_ports(settings)
     configuration = await load_configuration(kubeconfig)
-    metrics = Metrics(settings.configuration.metrics.per_set)
+    clock = ServerClock()
+    metrics = Metrics(settings.configuration.metrics.per_set, clock.now)
     commit = os.environ.get("LWS_GIT_COMMIT", "unknown")
     metrics.process.built(__version__, commit, platform.python_version())
     agent = f"lws/v{__version__} ({platform.system().lower()}/{platform.machine()})"
     rate = RateLimit(settings.client_qps, settings.configuration.client_connection.burst)
     host = configuration.host.partition("://")[2]
-    cluster = Cluster(configuration, agent, rate, partial(metrics.process.requested, host))
+    cluster = Cluster(configuration, agent, rate, partial(metrics.process.requested, host), clock)
     try:
         log.info("lws %s, effective configuration:\n%s", __version__, settings.effective)
         return await Manager(settings, cluster, metrics, registrations).run()

@@ -80,7 +80,8 @@ class RecentWrites(Generic[_Revision]):
     read; empty if it can. shortest, active: as for `Throttle`.
 
     Attributes: `refusals`, rejected writes; `taken`, objects that have names which our creates need;
-    `throttle`, delays for writes after recent ones; `statuses`, our last writes to statuses.
+    `throttle`, delays for writes after recent ones; `statuses`, our last writes to statuses; `clock`, a
+    monotonic clock in seconds.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class RecentWrites(Generic[_Revision]):
         self.statuses = WrittenStatuses(store)
         self.throttle = Throttle(clock, shortest, self.statuses.is_edited, active)
         self._store = store
-        self._clock = clock
+        self.clock = clock
         self._kind, self._parse = kind, parse
         self._parsed = Computed[_Revision](_PARSED)
         self._checked = Faults(fault)

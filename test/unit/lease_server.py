@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lws.kube.metadata import copied
 from lws.runtime.actions import Reference
 from lws.runtime.errors import AlreadyExists, ClusterError, Conflict, Invalid, NotFound
 from lws.runtime.leadership.lease import released
+from test.unit.fake_time import now
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 Object = dict[str, Any]
 
@@ -23,7 +27,7 @@ class LeaseServer:
     def __init__(self, *names: str) -> None:
         self._version = 100
         self.leases: dict[str, Object] = {
-            name: released({"metadata": {"name": name, "resourceVersion": str(self._version)}})
+            name: released({"metadata": {"name": name, "resourceVersion": str(self._version)}}, NOW)
             for name in names
         }
 
@@ -90,6 +94,10 @@ class LeaseClient:
         self.trouble: ClusterError | None = None
         self.troubled: str | None = None
         self.requests = 0
+
+    @property
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=now())
 
     async def get(self, kind: str, namespace: str, name: str) -> Object:
         return await self._carry(name, lambda: self.server.get(name))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -29,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _SELECTOR = f"regarding.kind!=LeaderWorkerSet,type=Warning,reason={FAILED_CREATE}"
 _NEVER = datetime.min.replace(tzinfo=UTC)
+_LONG_BEFORE_BOOT = timedelta(days=-1)
 _MOST_READS = 4
 """Maximum number of concurrent reads: a shortage of the whole cluster affects sets of all namespaces."""
 
@@ -39,12 +39,12 @@ _Failure = tuple[datetime, str]
 @dataclass(slots=True)
 class _Namespace:
     """State of the reads of one namespace.
-    read_at: time of the last read, whether it succeeded or not. pause: minimum time until the next read.
-    failures: the last Event about each StatefulSet, by UID. waiting: UIDs of the StatefulSets and Jobs that
-    sets wait for, by name of the set.
+    read_at: time of the last read, whether it succeeded or not, by a monotonic clock. pause: minimum time
+    until the next read. failures: the last Event about each StatefulSet, by UID. waiting: UIDs of the
+    StatefulSets and Jobs that sets wait for, by name of the set.
     """
 
-    read_at: datetime = _NEVER
+    read_at: timedelta = _LONG_BEFORE_BOOT
     pause: timedelta = timing.FAILED_CREATES_FRESH
     failures: Mapping[str, _Failure] = field(default_factory=dict)
     waiting: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class FailedCreates:
     """Read FailedCreate Events in the background and cache the results. No pass waits for a read: a pass uses
     the last result, and its set is enqueued if the new result differs.
     start: runs a coroutine outside of the passes. wake: enqueues the set with this namespace and name. clock:
-    a clock in seconds that measures the duration of a read.
+    a monotonic clock in seconds.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class FailedCreates:
         cluster: Cluster,
         start: Callable[[Coroutine[Any, Any, None]], object],
         wake: Callable[[str, str], None],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float],
     ) -> None:
         self._cluster = cluster
         self._start = start
@@ -72,11 +72,16 @@ class FailedCreates:
         self._reads = asyncio.Semaphore(_MOST_READS)
         self._namespaces: dict[str, _Namespace] = {}
 
-    def request_read(self, namespace: str, name: str, uids: Collection[str], now: datetime) -> None:
+    @property
+    def time(self) -> timedelta:
+        """The time by a monotonic clock."""
+        return timedelta(seconds=self._clock())
+
+    def request_read(self, namespace: str, name: str, uids: Collection[str]) -> None:
         """Start a read of the Events of a namespace, unless the last one was recent.
         name: the set that waits for Events about the StatefulSets with these UIDs.
         """
-        state = self._namespaces.setdefault(namespace, _Namespace())
+        state, now = self._namespaces.setdefault(namespace, _Namespace()), self.time
         if not state.is_being_read and now - state.read_at < state.pause:
             return
         # A set may wait for its StatefulSets and for its Jobs.
@@ -89,7 +94,9 @@ class FailedCreates:
             self._start(self._read(namespace, state))
 
     def last_failures(self, namespace: str, uids: Iterable[str], now: datetime) -> dict[str, _Failure]:
-        """Return the last failure of each StatefulSet with one of these UIDs, as far as known, by UID."""
+        """Return the last failure of each StatefulSet with one of these UIDs, as far as known, by UID.
+        now: the time of the API server. Its clock and that of the StatefulSet controller may differ.
+        """
         state = self._namespaces.get(namespace)
         failures = state.failures if state is not None else {}
         return {
@@ -133,13 +140,13 @@ def _add_newest(events: Iterable[Mapping[str, Any]], newest: dict[str, _Failure]
 def _last_seen(event: Mapping[str, Any]) -> datetime:
     """Return when the Event last occurred (events.k8s.io/v1, or written by a client of the older API)."""
     series = event.get("series") or {}
-    time = (
+    text = (
         series.get("lastObservedTime")
         or event.get("deprecatedLastTimestamp")
         or event.get("eventTime")
         or event["metadata"].get("creationTimestamp")
     )
-    return moment_of(time) or _NEVER
+    return moment_of(text) or _NEVER
 
 
 # --- Find the StatefulSets of a set that are short of pods, and the reason.
@@ -151,10 +158,12 @@ _MOST_REPORTED = 3
 
 @dataclass(slots=True)
 class _Short:
-    """A StatefulSet that is short of pods. checked: time at which a read of its Events was last requested."""
+    """A StatefulSet that is short of pods. since, checked: by a monotonic clock; the second is the time at
+    which a read of its Events was last requested.
+    """
 
-    since: datetime
-    checked: datetime | None = None
+    since: timedelta
+    checked: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +192,15 @@ class Shortages:
         if not short:
             self._sets.pop((namespace, name), None)
             return Shortage()
-        last_watched = self._sets.get((namespace, name), {})
-        watched = self._sets[namespace, name] = {uid: last_watched.get(uid, _Short(now)) for uid in short}
-        lasting = [uid for uid, state in watched.items() if now - state.since >= timing.SHORT_OF_PODS_FOR]
+        last_watched, time = self._sets.get((namespace, name), {}), self._failed.time
+        watched = self._sets[namespace, name] = {uid: last_watched.get(uid, _Short(time)) for uid in short}
+        lasting = [uid for uid, state in watched.items() if time - state.since >= timing.SHORT_OF_PODS_FOR]
         reported = list(short.items())[:_MOST_REPORTED]
-        to_check = [watched[uid] for uid, _ in reported if _seconds_to_check(watched[uid], now) <= 0]
+        to_check = [watched[uid] for uid, _ in reported if _seconds_to_check(watched[uid], time) <= 0]
         if to_check:
             for state in to_check:
-                state.checked = now
-            self._failed.request_read(namespace, name, lasting, now)
+                state.checked = time
+            self._failed.request_read(namespace, name, lasting)
         # One read returns the Events of all StatefulSets of the namespace.
         failures = self._failed.last_failures(namespace, short, now)
         rejections = tuple(
@@ -199,7 +208,7 @@ class Shortages:
             for uid, obj in reported
             if watched[uid].checked is not None and uid in failures
         )
-        recheck_after = max(1.0, min(_seconds_to_check(watched[uid], now) for uid, _ in reported))
+        recheck_after = max(1.0, min(_seconds_to_check(watched[uid], time) for uid, _ in reported))
         pods_refused_at = {uid: failures[uid][0] for uid in lasting if uid in failures}
         return Shortage(rejections, recheck_after, pods_refused_at)
 
@@ -207,7 +216,7 @@ class Shortages:
         """Return the notes of rejected pods of Jobs that have had no pods for a while, by UID of the Job."""
         idle = [uid_of(job) for job in jobs if is_idle(job) and _is_old(job, now)]
         if idle:
-            self._failed.request_read(namespace, name, idle, now)
+            self._failed.request_read(namespace, name, idle)
         failures = self._failed.last_failures(namespace, idle, now)
         return {uid: note for uid, (_, note) in failures.items()}
 
@@ -221,8 +230,8 @@ def _is_old(job: Object, now: datetime) -> bool:
     return created is not None and now - created >= timing.SHORT_OF_PODS_FOR
 
 
-def _seconds_to_check(short: _Short, now: datetime) -> float:
+def _seconds_to_check(short: _Short, time: timedelta) -> float:
     """Return the seconds until the Events of a StatefulSet must be read."""
     if short.checked is None:
-        return (short.since + timing.SHORT_OF_PODS_FOR - now).total_seconds()
-    return (short.checked + timing.FAILED_CREATES_READ_AGAIN - now).total_seconds()
+        return (short.since + timing.SHORT_OF_PODS_FOR - time).total_seconds()
+    return (short.checked + timing.FAILED_CREATES_READ_AGAIN - time).total_seconds()

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from lws import timing
 from lws.kube.metadata import labels_of, metadata_of, name_of, namespace_of
@@ -75,40 +75,43 @@ class WaitingPods:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Time at which a node is due to be read, and seconds since the last read; 0 before the first."""
+    """When a node is due to be read, by a monotonic clock, and seconds since the last read; 0 before it."""
 
-    due: datetime
+    due: float
     pause: float = 0.0
 
-    def following(self, now: datetime) -> _Read:
+    def following(self, time: float) -> _Read:
         pause = timing.NODE_OF_RETURN.following(self.pause) or timing.NODE_OF_RETURN.first
-        return _Read(now + timedelta(seconds=pause), pause)
+        return _Read(time + pause, pause)
 
 
 class NodesOfReturn:
     """Read nodes that pods wait to return to, at growing intervals, because nodes are not watched. One
     instance per term of leadership. The interval belongs to set and node, not to a pod: even if successors of
-    deleted pods wait for the same node again, pods are deleted more and more rarely.
+    deleted pods wait for the same node again, pods are deleted more and more rarely. clock: a monotonic one.
     """
 
     def __init__(
-        self, store: Store, read: Callable[[Collection[str]], Awaitable[Mapping[str, Object | None]]]
+        self,
+        store: Store,
+        read: Callable[[Collection[str]], Awaitable[Mapping[str, Object | None]]],
+        clock: Callable[[], float],
     ) -> None:
         self._store = store
         self._read = read
+        self._clock = clock
         # By namespace and name of the set, and by node.
         self._reads: dict[tuple[str, str], dict[str, _Read]] = {}
 
     async def of_set(self, lws: Object, groups: Iterable[GroupFacts], now: datetime) -> WaitingPods:
         """Return the pods of the set that wait, and read the nodes that are due."""
-        namespaced_name = (namespace_of(lws), name_of(lws))
-        longest = timedelta(seconds=timing.NODE_OF_RETURN.longest)
+        namespaced_name, time = (namespace_of(lws), name_of(lws)), self._clock()
         waits = [wait for group in groups for wait in group.waits if wait.node]
         long = [wait.pod for wait in waits if now - wait.since >= timing.NODE_WAIT_IS_LONG]
         reads = {
             node: read
             for node, read in self._reads.pop(namespaced_name, {}).items()
-            if now - read.due < longest
+            if time - read.due < timing.NODE_OF_RETURN.longest
         }
         if reads:
             self._reads[namespaced_name] = reads
@@ -117,13 +120,13 @@ class NodesOfReturn:
         if not pods:
             return WaitingPods()
         self._reads[namespaced_name] = reads
-        at_once = _Read(now)
+        at_once = _Read(time)
         names = sorted(set(map(must_return_to, pods)), key=lambda node: (reads.get(node, at_once).due, node))
-        due_nodes = [node for node in names if reads.get(node, at_once).due <= now]
+        due_nodes = [node for node in names if reads.get(node, at_once).due <= time]
         for node in due_nodes[: timing.NODES_OF_RETURN]:
-            reads[node] = reads.get(node, at_once).following(now)
+            reads[node] = reads.get(node, at_once).following(time)
         remaining = due_nodes[timing.NODES_OF_RETURN :]
-        pauses = [(reads[node].due - now).total_seconds() for node in names if node not in remaining]
+        pauses = [reads[node].due - time for node in names if node not in remaining]
         recheck_after = min([*pauses, *[timing.NODES_OF_RETURN_SECONDS] * len(remaining[:1])])
         return WaitingPods(pods, await self._read(due_nodes[: timing.NODES_OF_RETURN]), recheck_after)
 

@@ -138,14 +138,14 @@ class Observer:
         self._store = store
         self._writes = writes
         self._environment = environment = environment or Environment()
-        self._terminating = TerminatingPods(cluster, store)
+        self._terminating = TerminatingPods(cluster, store, writes.clock)
         self._owners = Owners(store, LEADER_WORKER_SET)
         self._lookup = Lookup(cluster, store, LEADER_WORKER_SET.label)
         self.members = Membership(store, writes.deleting)
         self._history = RevisionReader(cluster, store, writes, self.members)
         self._groups = ReplacedPods(store)
-        self._shortages = Shortages(FailedCreates(cluster, environment.start, environment.wake))
-        self._returns = NodesOfReturn(store, self._terminating.read)
+        self._shortages = Shortages(FailedCreates(cluster, environment.start, environment.wake, writes.clock))
+        self._returns = NodesOfReturn(store, self._terminating.read, writes.clock)
 
     async def observe_set(self, namespace: str, name: str, now: datetime) -> SetSnapshot | None:
         """Read everything about one set; return None if the set does not exist."""
@@ -393,7 +393,7 @@ class Observer:
                 return await self._left_behind(namespace, name, kept_workers)
             return await self._abandoned(leader, kept_workers)
         is_keeping = bool(kept_workers) or is_kept(leader)
-        is_ending = is_keeping and await self._terminating.is_namespace_ending(namespace, now)
+        is_ending = is_keeping and await self._terminating.is_namespace_ending(namespace)
         if not is_terminating(lws) and (problem := await self._why_left_alone(lws)) is not None:
             self._groups.forget(namespace, name)
             alone = GroupSnapshot(

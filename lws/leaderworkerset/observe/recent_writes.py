@@ -44,7 +44,7 @@ class SetWrites(RecentWrites[Recorded]):
         """Whether the API server recently dropped the `spec.ordinals.start` of a StatefulSet. This expires,
         because API servers are upgraded.
         """
-        return self._clock() - self._dropped_at < timing.DROPPED_FIELD_SECONDS
+        return self.clock() - self._dropped_at < timing.DROPPED_FIELD_SECONDS
 
     def put(self, obj: Mapping[str, Any]) -> None:
         """Store an object that one of our writes returned."""
@@ -80,7 +80,7 @@ class SetWrites(RecentWrites[Recorded]):
         start = ("spec", "ordinals", "start")
         if value_at(action.intent, start) is not None:
             is_dropped = value_at(stored, start) is None
-            self._dropped_at = self._clock() if is_dropped else float("-inf")
+            self._dropped_at = self.clock() if is_dropped else float("-inf")
 
     def forget(self, obj: Object) -> None:
         """Drop the records of a deleted object."""

@@ -7,8 +7,8 @@ nodes are not watched, because they are rarely needed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable
+from datetime import datetime
 
 from lws import timing
 from lws.kube.metadata import controller_of, labels_of, name_of
@@ -30,15 +30,16 @@ _MOST_WORKERS = 10_000
 
 
 class TerminatingPods:
-    """Find pods in the store, and read their nodes from the API server."""
+    """Find pods in the store, and read their nodes from the API server. clock: a monotonic one in seconds."""
 
-    def __init__(self, cluster: Cluster, store: Store) -> None:
+    def __init__(self, cluster: Cluster, store: Store, clock: Callable[[], float]) -> None:
         self._cluster = cluster
         self._store = store
+        self._clock = clock
         # Nodes that the manager may not read: reported once.
         self._forbidden: set[str] = set()
         # When a namespace that is not being deleted was last read.
-        self._read_at: dict[str, datetime] = {}
+        self._read_at: dict[str, float] = {}
 
     def of_set(self, lws: Object) -> tuple[Object, ...]:
         """Return the terminating pods with names of the set."""
@@ -96,14 +97,15 @@ class TerminatingPods:
                 log.info("cannot check whether node %s is lost: %s", name, error.message)
         return nodes
 
-    async def is_namespace_ending(self, namespace: str, now: datetime) -> bool:
+    async def is_namespace_ending(self, namespace: str) -> bool:
         """Return whether the namespace has a deletion timestamp; False if the manager may not read it.
 
         A namespace that is not being deleted is read at most once in `NAMESPACE_SECONDS`. Raises
         ClusterError. Kubernetes deletes the pods of a namespace first, and everything else when no pod is
         left: a set is not deleted while a finalizer keeps its pods.
         """
-        since = now - timedelta(seconds=timing.NAMESPACE_SECONDS)
+        now = self._clock()
+        since = now - timing.NAMESPACE_SECONDS
         self._read_at = {name: read for name, read in self._read_at.items() if read > since}
         if namespace in self._read_at:
             return False

@@ -18,6 +18,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any
 
 import aiohttp
@@ -83,6 +86,47 @@ def renewal_rate(shards: int, retry_period: float, clock: Callable[[], float] = 
     """
     writes = 2 * (shards + _ATTEMPTS)
     return RateLimit(writes / retry_period, writes, clock)
+
+
+# --- Tell the time of the API server. The clock of this machine may be wrong, and may jump.
+
+
+class ServerClock:
+    """The time of the API server, by the `Date` of its responses and a monotonic clock.
+
+    Objects have creation and deletion times of that clock, and managers record times of it. So times that
+    passes compare come from one clock, on whatever machine the manager runs. wall: the time until the first
+    response, as a Unix time. monotonic: a clock in seconds.
+    """
+
+    def __init__(
+        self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.monotonic = monotonic
+        self._offset = wall() - monotonic()
+
+    def now(self) -> float:
+        """Return the Unix time."""
+        return self.monotonic() + self._offset
+
+    def record(self, sent: float, date: str | None) -> None:
+        """Record the `Date` of a response. sent: the reading of `monotonic` before its request was sent.
+
+        The date is in whole seconds, so the time is only corrected as far as it contradicts the date.
+        """
+        seconds = _seconds_of(date) if date else None
+        if seconds is not None:
+            self._offset = max(self._offset, seconds - self.monotonic())
+            self._offset = min(self._offset, seconds + 1.0 - sent)
+
+
+@lru_cache(maxsize=16)
+def _seconds_of(date: str) -> float | None:
+    """Return the Unix time of an HTTP date; None if it is not one."""
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 FIELD_MANAGER = "lws"
@@ -167,7 +211,8 @@ _PLAIN = _Options()
 class Cluster:
     """The connection to one API server. Objects are plain JSON data, and no request is retried here.
 
-    on_response: a function that is called with the method and the status of every response.
+    on_response: a function that is called with the method and the status of every response. clock: corrected
+    by every response.
     """
 
     def __init__(
@@ -176,8 +221,10 @@ class Cluster:
         user_agent: str,
         rate: RateLimit | None = None,
         on_response: Callable[[str, int], None] = lambda method, status: None,
+        clock: ServerClock | None = None,
     ) -> None:
         self.configuration = configuration
+        self._clock = clock or ServerClock()
         self._may_write: MayWrite = anywhere
         self._time_left: TimeLeft = _unlimited
         # By namespace: until when its last write without a response may arrive. All clones share this.
@@ -216,6 +263,11 @@ class Cluster:
     def session_of_another_client(self) -> aiohttp.ClientSession:
         """Return a session to the same API server for another client, which must close it."""
         return self._transport.session_of_another_client(self._user_agent)
+
+    @property
+    def now(self) -> datetime:
+        """The time of the API server."""
+        return datetime.fromtimestamp(self._clock.now(), UTC)
 
     async def close(self) -> None:
         await self._session.close()
@@ -388,6 +440,7 @@ class Cluster:
             **(options.headers or {}),
         }
         timeout = options.timeout or self._timeout
+        sent = self._clock.monotonic()
         try:
             _FENCE.set(fence or _Fence())
             async with self._session.request(
@@ -398,6 +451,7 @@ class Cluster:
                 data=options.data,
                 timeout=timeout,
             ) as response:
+                self._clock.record(sent, response.headers.get("Date"))
                 self._on_response(method, response.status)
                 yield response
         except (TimeoutError, aiohttp.ClientError, OSError) as error:

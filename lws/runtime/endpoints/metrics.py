@@ -74,9 +74,12 @@ def standings_of_rollouts(keys: str, kind: str, in_rollout: str, stalled: str) -
 
 
 class Metrics:
-    """All series of the process: for each set if `is_each_set_shown`, otherwise sums over all sets."""
+    """All series of the process: for each set if `is_each_set_shown`, otherwise sums over all sets.
 
-    def __init__(self, is_each_set_shown: bool = True) -> None:
+    now: a function that returns the Unix time of the API server.
+    """
+
+    def __init__(self, is_each_set_shown: bool = True, now: Callable[[], float] = time.time) -> None:
         # Upstream has no `_created` series.
         disable_created_metrics()
         registry = self._registry = CollectorRegistry()
@@ -87,7 +90,7 @@ class Metrics:
         self.queue = QueueSeries(registry)
         self.reviews = ReviewSeries(registry)
         self.process = ProcessSeries(registry)
-        self.workloads = Workloads(registry, is_each_set_shown)
+        self.workloads = Workloads(registry, is_each_set_shown, now)
         self._standings: dict[KeyState, Gauge] = {}
         self._make = make = _Maker(registry)
         self._stuck_pods = make.gauge(

@@ -6,7 +6,6 @@ acts on it. Durations of rollouts and group starts are measured here, too.
 
 from __future__ import annotations
 
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -79,11 +78,12 @@ class _Record:
 
 
 class Workloads(Collector):
-    """The series of all workloads, or, unless `is_each_shown`, sums by kind under empty labels."""
+    """The series of all workloads, or, unless `is_each_shown`, sums by kind under empty labels.
 
-    def __init__(
-        self, registry: CollectorRegistry, is_each_shown: bool = True, clock: Callable[[], float] = time.time
-    ) -> None:
+    clock: a function that returns the Unix time of the API server.
+    """
+
+    def __init__(self, registry: CollectorRegistry, is_each_shown: bool, clock: Callable[[], float]) -> None:
         self._is_each_shown = is_each_shown
         self._clock = clock
         self._series: dict[str, WorkloadSeries] = {}

@@ -15,6 +15,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from lws.runtime.client.connection import Cluster
@@ -179,7 +180,7 @@ class Lease:
             if (lease.get("spec") or {}).get("holderIdentity") not in ("", None, self.identity):
                 return True
             # Written even if the Lease names no holder, so that a late write of ours gets a conflict.
-            await self._cluster.replace(released(lease))
+            await self._cluster.replace(released(lease, self._cluster.now))
         except NotFound:
             return True
         except Conflict:
@@ -250,7 +251,7 @@ class Lease:
 
     def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
         spec = lease.get("spec") or {}
-        now, is_ours = micro_time(), spec.get("holderIdentity") == self.identity
+        now, is_ours = micro_time(self._cluster.now), spec.get("holderIdentity") == self.identity
         desired = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": self._duration_seconds(),
@@ -296,7 +297,7 @@ class Lease:
         return self._seen is None or now - self._seen_at > self._patience
 
 
-def released(lease: dict[str, Any]) -> dict[str, Any]:
+def released(lease: dict[str, Any], now: datetime) -> dict[str, Any]:
     """Return the Lease without a holder, so that other managers can acquire it at once."""
-    spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time()}
+    spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time(now)}
     return {**lease, "spec": {**(lease.get("spec") or {}), **spec}}

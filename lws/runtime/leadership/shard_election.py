@@ -102,7 +102,7 @@ class ShardMembership(Lease):
             self._listen(lease)
             is_last = not self._heard_within(self._times.duration)
             if is_last:
-                await self._cluster.replace(released(_without_members(lease)))
+                await self._cluster.replace(released(_without_members(lease), self._cluster.now))
         except NotFound:
             return True
         except (Conflict, Invalid):
@@ -137,7 +137,7 @@ class ShardMembership(Lease):
         own = self._entry()
         operations = [
             self._test(),
-            {"op": "add", "path": "/spec/renewTime", "value": micro_time()},
+            {"op": "add", "path": "/spec/renewTime", "value": micro_time(self._cluster.now)},
             {"op": "add", "path": "/spec/leaseDurationSeconds", "value": duration},
             {"op": "add", "path": _path(self._key), "value": own}
             if _annotations(lease)

@@ -46,6 +46,8 @@ class FakeCluster:
         self.made_for: dict[str, str] = {}
         """The UID of the last owner of every StatefulSet that ever existed, by UID of the StatefulSet."""
         self.now = _START
+        self.set_by = timedelta(0)
+        """By how much the clock was set, forwards or back."""
         self.writes = 0
         self.before_write: Callable[[], None] = lambda: None
         self.has_former: Callable[[Object], bool] = lambda pod: False
@@ -62,7 +64,8 @@ class FakeCluster:
         twin = FakeCluster(self.has_feature)
         twin.objects, twin.images = dict(self.objects), dict(self.images)
         twin.made_for, twin.cordoned = dict(self.made_for), set(self.cordoned)
-        twin.now, twin._version, twin._uids = self.now, self._version, self._uids
+        twin.now, twin.set_by = self.now, self.set_by
+        twin._version, twin._uids = self._version, self._uids
         twin._living, twin._to_collect = set(self._living), set(self._to_collect)
         twin._children.update({uid: set(keys) for uid, keys in self._children.items()})
         return twin
@@ -88,6 +91,16 @@ class FakeCluster:
     def pass_time(self, seconds: float) -> None:
         """Advance the clock, and nothing else."""
         self.now += timedelta(seconds=seconds)
+
+    def set_clock(self, by: timedelta) -> None:
+        """Set the clock of the control plane, whose times all objects bear, forwards or back."""
+        self.now += by
+        self.set_by += by
+
+    @property
+    def steady(self) -> datetime:
+        """The time that a clock shows which nobody sets."""
+        return self.now - self.set_by
 
     def add(self, obj: Mapping[str, Any]) -> dict[str, Any]:
         """Store a new object. Pods pass the pod webhook first."""

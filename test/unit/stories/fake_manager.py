@@ -115,7 +115,7 @@ class FakeManager:
             forget(obj)
 
     def _parts(self) -> Parts:
-        source = Source(cast(Cluster, self._cluster), clock=lambda: self._cluster.now.timestamp())
+        source = Source(cast(Cluster, self._cluster), clock=lambda: self._cluster.steady.timestamp())
         return Parts(
             _SETTINGS, source, self._store, self.recorder, self._add, self.resync, self._turns, _at_once
         )
@@ -185,8 +185,9 @@ class FakeManager:
         """Advance the clock to the next delayed pass and enqueue it. Return whether there was one."""
         if not self.timers:
             return False
-        self._cluster.now = max(self._cluster.now, min(self.timers.values()))
-        for key in [key for key, at in self.timers.items() if at <= self._cluster.now]:
+        cluster = self._cluster
+        cluster.now = max(cluster.now, min(self.timers.values()) + cluster.set_by)
+        for key in [key for key, at in self.timers.items() if at <= cluster.steady]:
             del self.timers[key]
             self.queue.add(key)
         return True
@@ -213,7 +214,7 @@ class FakeManager:
             if self._is_woken and not outcome.errors:
                 self.queue.add(key)
         if after is not None:
-            self.timers[key] = now + timedelta(seconds=after)
+            self.timers[key] = self._cluster.steady + timedelta(seconds=after)
 
 
 def _at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:

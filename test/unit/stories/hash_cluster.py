@@ -63,7 +63,7 @@ class HashCluster:
         self.failing: set[str] = set()
         self.crashing: set[str] = set()
         self.is_lost: Callable[[Action], bool] = lambda action: False
-        self.now = NOW
+        self.now, self.set_by = NOW, timedelta(0)
         self.is_namespace_ending = False
         self.events: list[str] = []
         self.tallies: Counter[str] = Counter()
@@ -73,7 +73,7 @@ class HashCluster:
         self._ending: dict[str, int] = {}
         self._numbers = itertools.count(1)
         self._store = Store(lambda before, after: None, TABLES)
-        self._memory = SetWrites(self._store, lambda: self.now.timestamp())
+        self._memory = SetWrites(self._store, lambda: (self.now - self.set_by).timestamp())
         self._observer = Observer(cast(Cluster, self), self._store, self._memory)
         self.name = lws["metadata"]["name"]
         self.put(lws)
@@ -259,6 +259,11 @@ class HashCluster:
 
     def _all(self, kind: str) -> list[Object]:
         return [obj for (of_kind, _), obj in sorted(self.objects.items()) if of_kind == kind]
+
+    def set_clock(self, by: timedelta) -> None:
+        """Set the clock of the control plane, whose times all objects bear, forwards or back."""
+        self.now += by
+        self.set_by += by
 
     async def turn(self, seconds: float = 1.0, with_manager: bool = True) -> None:
         """Let every controller act once."""

@@ -10,6 +10,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from lws.kube.metadata import controller_of, is_terminating, labels_of, name_of, uid_of
@@ -120,7 +121,12 @@ class Day:
         events: list[Callable[[], None]] = [self.change, self.change, self.scale, self.scale]
         events += [self.pause, self.lose_worker, self.lose_leader, self.mark, self.lose_deployment]
         events += [self.crash, self.crash, self.recover, self.lose_write]
+        events += [self.set_clock]
         self.chance.choice(events)()
+
+    def set_clock(self) -> None:
+        """Set the clock of the control plane forwards or back."""
+        self.world.set_clock(timedelta(hours=self.chance.choice([-1, 1])))
 
     def crash(self) -> None:
         """Make workers of this image restart, or stop doing so."""

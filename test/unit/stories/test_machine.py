@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -166,6 +167,11 @@ class Machine(RuleBasedStateMachine):
     def wait(self, seconds: int, course: int) -> None:
         self.world.cluster.pass_time(seconds)
         self.world.manager.ring()
+        self._go_on(course)
+
+    @rule(hours=st.sampled_from([-1, 1]), course=courses)
+    def set_clock(self, hours: int, course: int) -> None:
+        self.world.cluster.set_clock(timedelta(hours=hours))
         self._go_on(course)
 
     @rule(rounds=st.integers(1, 8))

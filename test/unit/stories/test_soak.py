@@ -52,7 +52,7 @@ class World:
         self.nodes = FakeNodes(self.cluster)
         self.manager = FakeManager(self.cluster, loop, lambda *_: None)
         self._loop = loop
-        self._passes = Loop(lambda namespace: self.manager.term.passes, Metrics())
+        self._passes = Loop(lambda namespace: self.manager.term.passes, Metrics(), lambda: self.cluster.now)
         self.limit = _ROUNDS
 
     def settle(self) -> None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-1", "42")
 POD = Reference("v1", "Pod", "ns", "demo-0", "u-2")
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 ANNOUNCE = Announce(SET, "GroupsProgressing", "Create", "Created leader statefulset demo")
 
 
@@ -33,6 +35,7 @@ class _Cluster:
     patches: list[tuple[str, dict[str, Any], float]] = field(default_factory=list)
     trouble: list[ClusterError | None] = field(default_factory=list)
     numbers: Any = field(default_factory=itertools.count)
+    now: datetime = NOW
 
     async def create(self, event: dict[str, Any]) -> dict[str, Any]:
         await self._travel()

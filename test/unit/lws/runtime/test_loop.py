@@ -36,6 +36,10 @@ TOLD = (Announce(SET, "Reason", "Action", "note"),)
 CREATE = Create({"kind": "Service", "metadata": {"name": "a"}}, why="because")
 
 
+def wall_time() -> datetime:
+    return datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
 @dataclass
 class _Bench:
     """Stand-ins for observe, plan and apply; exceptions given as results are raised."""
@@ -75,12 +79,12 @@ class _Bench:
             return self.due if self.due is not None else plan
 
         kinds = {"set": Kind(self.observe, self.make_plan, self.apply, "leaderworkerset", due)}
-        return await Loop(lambda namespace: kinds, self.metrics).work(KEY)
+        return await Loop(lambda namespace: kinds, self.metrics, wall_time).work(KEY)
 
     def loop_of_sets(self) -> Loop:
         """Return a loop for passes over sets, which several passes can share."""
         kind = Kind(self.observe, self.make_plan, self.apply, "leaderworkerset")
-        return Loop(lambda namespace: {"set": kind}, self.metrics)
+        return Loop(lambda namespace: {"set": kind}, self.metrics, wall_time)
 
     def results(self) -> list[str]:
         """Return the results of passes as the metrics show them."""
@@ -97,10 +101,8 @@ def bench() -> _Bench:
 
 async def test_observe_plan_apply(bench: _Bench) -> None:
     bench.plan = Plan(sequences=((CREATE,),))
-    before = datetime.now(UTC)
     assert await bench.work() == Again()
-    [(namespace, name, now)] = bench.observed
-    assert (namespace, name) == ("ns", "demo") and before <= now <= datetime.now(UTC)
+    assert bench.observed == [("ns", "demo", wall_time())]
     assert bench.planned == ["the snapshot"] and bench.carried_out == [bench.plan]
     assert bench.results() == ["success"]
 
@@ -252,7 +254,7 @@ async def test_the_delay_of_a_key_follows_the_duration_of_its_passes(
 ) -> None:
     moments = itertools.count()
     kinds = {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")}
-    loop = Loop(lambda namespace: kinds, bench.metrics, clock=lambda: next(moments) * seconds)
+    loop = Loop(lambda namespace: kinds, bench.metrics, wall_time, clock=lambda: next(moments) * seconds)
     assert (await loop.work(KEY)).rest == pytest.approx(rest)
 
 
@@ -269,7 +271,7 @@ async def test_set_passes_are_delayed_longer_with_many_sets(bench: _Bench) -> No
 
     for is_linear in (False, True):
         kinds = {"set": kind(is_linear=is_linear)}
-        loop = Loop(lambda namespace, kinds=kinds: kinds, bench.metrics, clock)
+        loop = Loop(lambda namespace, kinds=kinds: kinds, bench.metrics, wall_time, clock)
         rests = [(await loop.work(Key("set", f"ns-{number}", "demo"))).rest for number in range(1000)]
         assert rests[0] == pytest.approx(0.05)
         assert (rests[-1] > 2 * rests[0]) is is_linear
@@ -283,7 +285,9 @@ async def test_pods_on_lost_nodes_are_counted_over_all_groups(bench: _Bench) -> 
         return float(line.rpartition(" ")[2])
 
     loop = Loop(
-        lambda namespace: {"group": Kind(bench.observe, bench.make_plan, bench.apply, "pod")}, bench.metrics
+        lambda namespace: {"group": Kind(bench.observe, bench.make_plan, bench.apply, "pod")},
+        bench.metrics,
+        wall_time,
     )
     first, second = Key("group", "ns", "demo-0"), Key("group", "ns", "demo-1")
     bench.plan = Plan(stuck_pods=2)
@@ -353,7 +357,9 @@ async def test_writes_after_losing_the_lease_are_counted_in_sums_only(bench: _Be
         return Outcome([], tallies=[Tally("Fleet", "demo", "lost")])
 
     loop = Loop(
-        lambda namespace: {"set": Kind(bench.observe, bench.make_plan, apply, "leaderworkerset")}, metrics
+        lambda namespace: {"set": Kind(bench.observe, bench.make_plan, apply, "leaderworkerset")},
+        metrics,
+        wall_time,
     )
     bench.plan = Plan(sequences=((CREATE,),))
     await loop.work(KEY)
@@ -369,7 +375,7 @@ async def test_keys_are_counted_by_state(bench: _Bench) -> None:
     words = ("Late", "Lost")
     bench.metrics.count(KeyState("fleet", word, f"fleets_{word.lower()}", word) for word in words)
     kinds = {"fleet": Kind(bench.observe, bench.make_plan, bench.apply, "fleet")}
-    loop = Loop(lambda namespace: kinds, bench.metrics)
+    loop = Loop(lambda namespace: kinds, bench.metrics, wall_time)
     first, second = Key("fleet", "ns", "one"), Key("fleet", "elsewhere", "two")
     bench.plan = Plan(standing=frozenset({"Late"}))
     for key in (first, first, second):
@@ -403,7 +409,7 @@ async def test_debug_lines_of_a_pass_identify_it(bench: _Bench, caplog: pytest.L
         "leaderworkerset",
         fields=lambda snapshot: {"revision": "abc"},
     )
-    loop = Loop(lambda namespace: {"set": kind}, bench.metrics)
+    loop = Loop(lambda namespace: {"set": kind}, bench.metrics, wall_time)
     await loop.work(KEY)
     await loop.work(KEY)
     lines = [record.getMessage() for record in caplog.records]
@@ -430,7 +436,7 @@ async def test_passes_are_logged_only_at_debug_level(bench: _Bench, caplog: pyte
         raise AssertionError("it costs time")
 
     kind = Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset", fields=never)
-    assert await Loop(lambda namespace: {"set": kind}, bench.metrics).work(KEY) == Again()
+    assert await Loop(lambda namespace: {"set": kind}, bench.metrics, wall_time).work(KEY) == Again()
 
 
 async def test_a_failing_debug_log_does_not_affect_the_pass(
@@ -443,7 +449,9 @@ async def test_a_failing_debug_log_does_not_affect_the_pass(
     kind = Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset", fields=broken)
     for level in (logging.INFO, logging.DEBUG):
         caplog.set_level(level, "lws.runtime.loop")
-        assert await Loop(lambda namespace: {"set": kind}, bench.metrics).work(KEY) == Again(after=4.0)
+        assert await Loop(lambda namespace: {"set": kind}, bench.metrics, wall_time).work(KEY) == Again(
+            after=4.0
+        )
     assert bench.carried_out == [bench.plan] * 2
     assert "cannot compute the fields of this pass" in caplog.text
 
@@ -480,5 +488,5 @@ def test_deleted_objects_are_forgotten() -> None:
 
 
 async def test_no_pass_without_the_lease(bench: _Bench) -> None:
-    assert await Loop(lambda namespace: {}, bench.metrics).work(KEY) == Again()
+    assert await Loop(lambda namespace: {}, bench.metrics, wall_time).work(KEY) == Again()
     assert bench.results() == []

@@ -6,6 +6,7 @@ If there is little room, waiting roles come first.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -97,7 +98,7 @@ async def test_objects_between_a_role_and_its_leaders_are_read(identity: str) ->
     async def get(kind: str, namespace: str, name: str) -> dict[str, Any]:
         return obj
 
-    cluster: Any = SimpleNamespace(listed=objects, get=get)
+    cluster: Any = SimpleNamespace(listed=objects, get=get, now=datetime.now(UTC))
     await snapshot_of(Session(cluster, "default"), obj)
     expected = {"StatefulSet", "Pod"} | ({"Deployment", "ReplicaSet"} if identity == "Hash" else set())
     assert expected == set(listed) & {"StatefulSet", "Pod", "Deployment", "ReplicaSet"}

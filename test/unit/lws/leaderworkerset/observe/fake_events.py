@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -65,6 +65,7 @@ class Events:
         self.served: set[str] = set()
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.error: ClusterError | None = None
+        self.on_list: Callable[[], None] = lambda: None
 
     async def list_page(
         self, resource: Any, query: Mapping[str, str], metadata_only: bool, namespace: str
@@ -73,6 +74,7 @@ class Events:
         index = int(query.get("continue", "0"))
         if index == 0:
             self.requests.append((namespace, dict(query)))
+            self.on_list()
         if namespace not in self.served:
             await self.answers.wait()
         if self.error is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from typing import Any, cast
 
 import pytest
@@ -17,10 +16,15 @@ from test.unit.lws.leaderworkerset.observe.fake_events import WORDS, Background,
 class Bench:
     """A reader of Events whose requests end before `ask` returns, unless the API server waits."""
 
-    def __init__(self, events: Events, **options: Any) -> None:
+    def __init__(self, events: Events) -> None:
         self.background = Background()
+        self.seconds = 0.0
         start, wake = self.background.start, self.background.wake
-        self.failed = FailedCreates(cast(Cluster, events), start, wake, **options)
+        self.failed = FailedCreates(cast(Cluster, events), start, wake, lambda: self.seconds)
+
+    def request(self, seconds: float, namespace: str = "default", about: str = "demo") -> None:
+        self.seconds = seconds
+        self.failed.request_read(namespace, f"set-{about}", [f"uid-of-{about}"])
 
     def note(self, seconds: float, namespace: str = "default", about: str = "demo") -> str:
         """Return what is known about a StatefulSet; empty if nothing is."""
@@ -29,7 +33,7 @@ class Bench:
 
     async def ask(self, seconds: float, namespace: str = "default", about: str = "demo") -> str:
         """Ask about a StatefulSet, and return what is known afterwards."""
-        self.failed.request_read(namespace, f"set-{about}", [f"uid-of-{about}"], at(seconds))
+        self.request(seconds, namespace, about)
         await self.background.over()
         return self.note(seconds, namespace, about)
 
@@ -73,27 +77,27 @@ async def test_one_read_serves_a_namespace_for_some_seconds() -> None:
 async def test_reads_are_asynchronous_and_wake_sets_whose_message_changed() -> None:
     events = Events(event("one", about="one"), event("two", about="two"))
     bench = Bench(events)
-    failed, woken = bench.failed, bench.background.woken
+    woken = bench.background.woken
     events.answers.clear()
     for name in ("one", "two", "silent", "one"):
-        failed.request_read("default", name, [f"uid-of-{name}"], at(0))
+        bench.request(0, about=name)
         assert bench.note(0, about=name) == ""
     await asyncio.sleep(0)
     assert (len(events.requests), woken) == (1, [])
     events.answers.set()
     await bench.background.over()
-    assert sorted(woken) == [("default", "one"), ("default", "two")]
+    assert sorted(woken) == [("default", "set-one"), ("default", "set-two")]
     assert bench.note(0, about="two") == "two"
     woken.clear()
     events.items.append(event("more of two", 3, about="two"))
     for name in ("one", "two"):
-        failed.request_read("default", name, [f"uid-of-{name}"], at(5))
+        bench.request(5, about=name)
     await bench.background.over()
-    assert woken == [("default", "two")], "the other StatefulSet has no new message"
+    assert woken == [("default", "set-two")], "the other StatefulSet has no new message"
     events.error = ClusterError("unreachable")
-    failed.request_read("default", "one", ["uid-of-one"], at(60))
+    bench.request(60, about="one")
     await bench.background.over()
-    assert woken == [("default", "two")]
+    assert woken == [("default", "set-two")]
 
 
 async def test_a_slow_namespace_does_not_block_others() -> None:
@@ -102,14 +106,14 @@ async def test_a_slow_namespace_does_not_block_others() -> None:
     events.served.add("quick")
     bench = Bench(events)
     for name in ("slow", "quick"):
-        bench.failed.request_read(name, "demo", ["uid-of-demo"], at(0))
+        bench.request(0, name)
     async with asyncio.timeout(5.0):
         while not bench.background.woken:
             await asyncio.sleep(0)
-    assert bench.background.woken == [("quick", "demo")]
+    assert bench.background.woken == [("quick", "set-demo")]
     events.answers.set()
     await bench.background.over()
-    assert bench.background.woken[1:] == [("slow", "demo")]
+    assert bench.background.woken[1:] == [("slow", "set-demo")]
 
 
 async def test_only_a_few_namespaces_are_read_at_a_time() -> None:
@@ -117,7 +121,7 @@ async def test_only_a_few_namespaces_are_read_at_a_time() -> None:
     events.answers.clear()
     bench = Bench(events)
     for number in range(9):
-        bench.failed.request_read(f"ns-{number}", "demo", ["uid-of-demo"], at(0))
+        bench.request(0, f"ns-{number}")
     for _ in range(20):
         await asyncio.sleep(0)
     assert len(events.requests) == 4
@@ -135,10 +139,13 @@ async def test_only_a_few_namespaces_are_read_at_a_time() -> None:
     ],
 )
 async def test_slow_reads_are_repeated_less_often(took: float, pause: int) -> None:
-    moments = itertools.count()
     events = Events(event())
-    # Three checks per read, the first of which does not count.
-    bench = Bench(events, clock=lambda: took * next(moments))
+    bench = Bench(events)
+
+    def read() -> None:
+        bench.seconds += took
+
+    events.on_list = read
     for seconds in (0, pause - 1, pause):
         await bench.ask(seconds)
     assert len(events.requests) == 2
@@ -146,6 +153,18 @@ async def test_slow_reads_are_repeated_less_often(took: float, pause: int) -> No
     for seconds in (2 * pause, 3 * pause - 1, 3 * pause):
         await bench.ask(seconds)
     assert len(events.requests) == 4
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_a_clock_that_is_set_delays_no_read(hours: int) -> None:
+    """Reasons were unknown for an hour after the clock had been set back by an hour."""
+    events = Events(event())
+    bench = Bench(events)
+    await bench.ask(0)
+    events.items = [event("new", 3600 * hours)]
+    bench.request(5)
+    await bench.background.over()
+    assert bench.note(3600 * hours + 5) == "new"
 
 
 async def test_the_time_of_a_message_is_known_without_another_read() -> None:

@@ -26,7 +26,7 @@ class Returns:
 
     def __init__(self) -> None:
         self.store = Store(lambda before, after: None, TABLES)
-        self.returns = NodesOfReturn(self.store, self.read)
+        self.returns = NodesOfReturn(self.store, self.read, lambda: self.second)
         self.reads: list[tuple[float, str]] = []
         self.second = 0.0
 

@@ -106,7 +106,8 @@ class World:
     ) -> None:
         self.cluster = FakeCluster()
         self.store = Store(lambda before, after: None, TABLES)
-        self.memory = SetWrites(self.store)
+        self.seconds = 0.0
+        self.memory = SetWrites(self.store, lambda: self.seconds)
         self.covers = everywhere
         self.gang: GangProvider | None = None
         self.workloads = Scheduled()
@@ -415,6 +416,7 @@ async def test_rejections_of_pods_and_of_the_set_are_in_the_snapshot() -> None:
     )
     world.hide({**event(), "kind": "Event", "regarding": {"uid": leaders["metadata"]["uid"]}})
     await world.of_set()
+    world.seconds = 5.0
     await world.observer.observe_set("default", "demo", at(5))
     await world.background.over()
     assert world.background.woken == [("default", "demo")]
@@ -1124,8 +1126,8 @@ async def test_the_terminating_namespace_of_kept_pods_is_observed() -> None:
     assert [(await world.of_group()).is_namespace_ending for _ in range(2)] == [False, False]
     assert world.cluster.requests.count("list namespaces") == 1
     namespace["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
-    later = NOW + timedelta(seconds=11)
-    assert (await world.observer.observe_group("default", "demo-0", later)).is_namespace_ending
+    world.seconds = 11.0
+    assert (await world.of_group()).is_namespace_ending
 
 
 async def test_no_namespace_is_terminating_without_read_access() -> None:
@@ -1191,8 +1193,6 @@ async def test_kept_pods_of_a_set_that_is_left_alone_do_not_block_their_namespac
     planned = plan_group(await world.of_group())
     assert planned.sequences == () and planned.again_after == 30.0, "nothing shows the end of the namespace"
     namespace["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
-    later = NOW + timedelta(seconds=30)
-    (released,) = plan_group(
-        await world.observer.observe_group("default", "demo-0", later)  # type: ignore[arg-type]
-    ).sequences
+    world.seconds = 30.0
+    (released,) = plan_group(await world.of_group()).sequences
     assert [action.target.name for action in released] == ["demo-0-1", "demo-0-2", "demo-0"]  # type: ignore[union-attr]

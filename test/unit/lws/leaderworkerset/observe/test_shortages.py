@@ -24,11 +24,14 @@ class Bench:
 
     def __init__(self, events: Events) -> None:
         self.background = Background()
-        failed = FailedCreates(cast(Cluster, events), self.background.start, self.background.wake)
+        self.seconds = 0.0
+        start, wake = self.background.start, self.background.wake
+        failed = FailedCreates(cast(Cluster, events), start, wake, lambda: self.seconds)
         self.shortages = Shortages(failed)
 
     async def look(self, seconds: float, *statefulsets: dict[str, Any]) -> Shortage:
         """Return the shortage as seen by the pass that the read has enqueued, if there was a read."""
+        self.seconds = seconds
         of_set = partial(self.shortages.of_set, "default", "demo", statefulsets or (short(),))
         shortage = of_set(at(seconds))
         if not self.background.tasks:
@@ -110,6 +113,7 @@ async def test_passes_do_not_wait_for_events() -> None:
     for seconds in (0, 5, 6):
         for namespace, sets in (("crowded", 40), ("other", 1)):
             for number in range(sets):
+                bench.seconds = seconds
                 shortage = bench.shortages.of_set(namespace, f"demo-{number}", (short(),), at(seconds))
                 assert shortage.rejections == ()
     await asyncio.sleep(0)
@@ -144,6 +148,7 @@ async def test_events_of_jobs_without_pods_are_read() -> None:
 async def test_a_set_that_waits_for_jobs_still_waits_for_its_statefulsets() -> None:
     bench = Bench(Events(event()))
     for seconds in (0, 5):
+        bench.seconds = seconds
         bench.shortages.of_set("default", "demo", (short(),), at(seconds))
     assert bench.shortages.of_jobs("default", "demo", [a_job("idle")], at(5)) == {}
     await bench.background.over()

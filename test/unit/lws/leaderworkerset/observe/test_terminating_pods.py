@@ -43,7 +43,7 @@ def terminating_pods_in(*shown: dict[str, Any], **nodes: Any) -> TerminatingPods
     store = Store(lambda before, after: None, TABLES)
     for obj in shown:
         store.put(obj)
-    return TerminatingPods(cast(Cluster, FakeCluster(**nodes)), store)
+    return TerminatingPods(cast(Cluster, FakeCluster(**nodes)), store, lambda: 0.0)
 
 
 def terminating(

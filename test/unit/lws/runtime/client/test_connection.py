@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException
 
 from lws.runtime.actions import Reference, Verbatim
-from lws.runtime.client.connection import Cluster, RateLimit, renewal_rate
+from lws.runtime.client.connection import Cluster, RateLimit, ServerClock, renewal_rate
 from lws.runtime.client.resources import LEADERWORKERSETS, PODS, Resource
 from lws.runtime.client.transport import Lifetime, Renewal
 from lws.runtime.errors import (
@@ -742,3 +744,45 @@ async def test_passwords_for_other_programs_are_not_sent(
         api.will(answer_json({}))
         await cluster.get("Pod", "ns", "a")
     assert api.requests[0].headers["Authorization"] == "bearer t"
+
+
+def _moment(*seconds: int) -> datetime:
+    return datetime(2026, 3, 1, 12, 0, *seconds, tzinfo=UTC)
+
+
+def _date(moment: datetime) -> str:
+    return format_datetime(moment, usegmt=True)
+
+
+@in_fake_time
+async def test_the_time_is_that_of_the_api_server() -> None:
+    async with serving() as api:
+        cluster = api.cluster(clock=ServerClock(wall=lambda: 0.0, monotonic=now))
+        assert cluster.now.year == 1970
+        api.will(answer_json({}, headers={"Date": _date(_moment(7))}))
+        await cluster.fenced(lambda namespace: True).get("Pod", "ns", "a")
+        assert cluster.now == _moment(7)
+        await asyncio.sleep(3600.0)
+        assert cluster.now == _moment(7) + timedelta(hours=1)
+        await cluster.close()
+
+
+@pytest.mark.parametrize(
+    ("date", "expected"),
+    [
+        pytest.param(_moment(0), 2.5, id="sent within the second"),
+        pytest.param(_moment(2), 2.5, id="received within the second"),
+        pytest.param(_moment(30), 30.0, id="the clock is behind"),
+        pytest.param(_moment(0) + timedelta(hours=1), 3600.0, id="set forward"),
+        pytest.param(_moment(0) - timedelta(hours=1), -3597.0, id="set back"),
+        pytest.param("yesterday", 2.5, id="no date"),
+        pytest.param(None, 2.5, id="none"),
+    ],
+)
+def test_the_time_contradicts_no_response(date: datetime | str | None, expected: float) -> None:
+    """The request was sent after half a second and answered after two more. Dates are in whole seconds."""
+    seconds = 100.0
+    clock = ServerClock(wall=_moment(0).timestamp, monotonic=lambda: seconds)
+    seconds = 102.5
+    clock.record(100.5, _date(date) if isinstance(date, datetime) else date)
+    assert clock.now() - _moment(0).timestamp() == pytest.approx(expected)

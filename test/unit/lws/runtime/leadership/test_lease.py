@@ -13,6 +13,7 @@ import random
 import re
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from lws.runtime.errors import AlreadyExists, ApiError, ClusterError, Conflict, 
 from lws.runtime.informer import Rollback
 from lws.runtime.leadership.lease import Candidate, Lease, LeaseTimes, released
 from test.unit.fake_time import in_fake_time, now
+from test.unit.lease_server import NOW
 from test.unit.seeds import for_each_seed
 
 MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
@@ -33,7 +35,7 @@ class _Server:
     def __init__(self) -> None:
         self.version = 100
         self.lease: dict[str, Any] | None = released(
-            {"metadata": {"name": "b8b2488c.x-k8s.io", "resourceVersion": "100"}}
+            {"metadata": {"name": "b8b2488c.x-k8s.io", "resourceVersion": "100"}}, NOW
         )
 
     def get(self) -> dict[str, Any]:
@@ -83,6 +85,10 @@ class _Line:
         self.delay: Callable[[], float] = lambda: 0.0
         self.trouble: ClusterError | None = None
         self.requests = 0
+
+    @property
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=now())
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
         assert (kind, namespace, name) == ("Lease", "lws-system", "b8b2488c.x-k8s.io")
