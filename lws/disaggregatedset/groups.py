@@ -14,7 +14,7 @@ from lws import timing
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.snapshot import ChildFacts
 from lws.kube import pods
-from lws.kube.conditions import find, is_true, moment_of
+from lws.kube.conditions import elapsed, find, is_true, moment_of
 from lws.kube.metadata import is_terminating
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset import fields
@@ -99,8 +99,10 @@ def _starting(
         if are_refused if group is None else _has_failed(child, group, now):
             continue
         created = moment_of(group.leader["metadata"].get("creationTimestamp")) if group is not None else None
-        until[index] = max(filter(None, (since, created))) + time
-    return {index: end for index, end in until.items() if end > now}
+        began = max(filter(None, (since, created)))
+        if elapsed(began, now) < time:
+            until[index] = began + time
+    return until
 
 
 def _unready_since(child: Object, now: datetime) -> datetime | None:

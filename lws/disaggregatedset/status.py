@@ -18,7 +18,7 @@ from lws import timing
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.disaggregatedset.target import TargetRevision
-from lws.kube.conditions import Condition, find, is_true
+from lws.kube.conditions import Condition, elapsed, find, is_true
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset.left_alone import unreadable
 from lws.leaderworkerset.status import status
@@ -293,7 +293,7 @@ def without_nodes(children: Iterable[ChildFacts], now: datetime) -> tuple[str, .
         (child.slice_index, child.role, f"scheduling gate {wait.gate}" if wait.gate else "nodes")
         for child in children
         for wait in child.waits
-        if wait.until is None and now - wait.since >= timing.NODE_WAIT_IS_LONG
+        if wait.until is None and elapsed(wait.since, now) >= timing.NODE_WAIT_IS_LONG
     }
     return tuple(
         f"slice {index}: role {role}: pods wait for {awaited}" for index, role, awaited in sorted(reasons)

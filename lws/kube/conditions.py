@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from lws import timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,15 @@ def moment_of(text: str | None) -> datetime | None:
     except (ValueError, OverflowError):
         return None
     return moment if moment is not None and moment.year in _YEARS else None
+
+
+def elapsed(since: datetime, now: datetime) -> timedelta:
+    """Return the time since a moment, both by the clock of the API server.
+
+    If the moment is ahead by more than clocks differ, the clock was set back since then. Nobody knows when
+    that was, so nothing may wait for it any longer.
+    """
+    return timedelta.max if since - now > timedelta(seconds=timing.SKEW_SECONDS) else now - since
 
 
 FAILED_CREATE = "FailedCreate"

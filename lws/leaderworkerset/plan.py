@@ -12,7 +12,7 @@ from typing import Any
 
 from lws import timing
 from lws.history.plan import plan_revision_repairs
-from lws.kube.conditions import is_true, moment_of
+from lws.kube.conditions import elapsed, is_true, moment_of
 from lws.kube.metadata import is_terminating
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset import events
@@ -228,7 +228,7 @@ def _status_writes(snapshot: SetSnapshot, status: SetStatus, rollout: RolloutSta
     stored = lws.get("status") or {}
     created = moment_of(lws["metadata"].get("creationTimestamp")) or snapshot.now
     # An older set without a status once had one, and another client removed it.
-    is_new = snapshot.now - created <= timedelta(seconds=timing.LONGEST_STATUS_SECONDS)
+    is_new = elapsed(created, snapshot.now) <= timedelta(seconds=timing.LONGEST_STATUS_SECONDS)
     has_lost_groups = has_shrunk(stored, patch, _desired_groups(rollout))
     can_delay = not (has_lost_groups or has_surged(stored, patch, rollout.replicas))
     delays = can_delay and can_wait(stored, patch), can_delay and is_new and is_first_status(stored, patch)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from lws import timing
-from lws.kube.conditions import is_true, moment_of, timestamp
+from lws.kube.conditions import elapsed, is_true, moment_of, timestamp
 from lws.kube.metadata import (
     annotations_of,
     controller_of,
@@ -234,7 +234,7 @@ def _plan_admission(group: GroupSnapshot) -> Plan:
     # Without spec.scheduling every recreated group has the gate, usually until its former pods have ended.
     since = moment_of(leader["metadata"].get("creationTimestamp"))
     is_announced = (
-        group.scheduled is not None or since is None or group.now - since >= timing.GATE_WAIT_IS_LONG
+        group.scheduled is not None or since is None or elapsed(since, group.now) >= timing.GATE_WAIT_IS_LONG
     )
     if group.former_workers or _is_of_former_leader(group):
         why = "its leader was deleted without it, and the next leader gets workers of its own"
@@ -487,6 +487,8 @@ def _wait_for_former_workers(group: GroupSnapshot) -> Plan | None:
     """
     longest = timedelta()
     created = moment_of(group.leader["metadata"].get("creationTimestamp"))
+    if created is not None and elapsed(created, group.now) > timing.COLLECTED_WITHIN:
+        created = None
     for pod in group.former_workers:
         since, patience = created, timing.COLLECTED_WITHIN
         if is_terminating(pod):

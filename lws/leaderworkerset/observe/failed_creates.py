@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lws import timing
-from lws.kube.conditions import FAILED_CREATE, Rejection, moment_of
+from lws.kube.conditions import FAILED_CREATE, Rejection, elapsed, moment_of
 from lws.kube.metadata import uid_of
 from lws.kube.statefulsets import is_short
 from lws.leaderworkerset.assessment.prewarm import is_idle
@@ -227,7 +227,7 @@ class Shortages:
 
 def _is_old(job: Object, now: datetime) -> bool:
     created = moment_of(job["metadata"].get("creationTimestamp"))
-    return created is not None and now - created >= timing.SHORT_OF_PODS_FOR
+    return created is not None and elapsed(created, now) >= timing.SHORT_OF_PODS_FOR
 
 
 def _seconds_to_check(short: _Short, time: timedelta) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lws import timing
+from lws.kube.conditions import elapsed
 from lws.kube.metadata import labels_of, metadata_of, name_of, namespace_of
 from lws.kube.pods import is_pending
 from lws.leaderworkerset.admission.pod import FormerNode
@@ -107,7 +108,7 @@ class NodesOfReturn:
         """Return the pods of the set that wait, and read the nodes that are due."""
         namespaced_name, time = (namespace_of(lws), name_of(lws)), self._clock()
         waits = [wait for group in groups for wait in group.waits if wait.node]
-        long = [wait.pod for wait in waits if now - wait.since >= timing.NODE_WAIT_IS_LONG]
+        long = [wait.pod for wait in waits if elapsed(wait.since, now) >= timing.NODE_WAIT_IS_LONG]
         reads = {
             node: read
             for node, read in self._reads.pop(namespaced_name, {}).items()

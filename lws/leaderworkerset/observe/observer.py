@@ -12,7 +12,7 @@ from typing import Any
 
 from lws import timing
 from lws.history.revision import find
-from lws.kube.conditions import moment_of
+from lws.kube.conditions import elapsed, moment_of
 from lws.kube.metadata import (
     annotations_of,
     controller_of,
@@ -619,7 +619,7 @@ class Observer:
 def _has_run(leader: Object, now: datetime) -> bool:
     """Return whether a leader runs and is no longer new, or the clock of the API server differs from ours."""
     created = moment_of(leader["metadata"].get("creationTimestamp"))
-    return is_running(leader) and created is not None and abs(now - created) > timing.NEW_LEADER
+    return is_running(leader) and created is not None and elapsed(created, now) > timing.NEW_LEADER
 
 
 def _waits_for(workers: Object | None, leader: Object) -> bool:

@@ -10,6 +10,7 @@ from operator import attrgetter
 
 from lws import timing
 from lws.kube import statefulsets
+from lws.kube.conditions import elapsed
 from lws.kube.metadata import annotations_of, labels_of, name_of
 from lws.kube.pods import gate_of
 from lws.kube.quantities import whole_number
@@ -136,7 +137,7 @@ def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderSt
     observed = statefulsets.is_observed(statefulset)
     has_reported = statefulsets.observed_generation_of(statefulset) > 0
     applied = None if observed else statefulsets.last_applied(statefulset, FIELD_MANAGER)
-    is_recent = applied is not None and now - applied < timing.REPORT_WITHIN
+    is_recent = applied is not None and elapsed(applied, now) < timing.REPORT_WITHIN
     return LeaderStatefulSet(
         replicas=statefulsets.desired_replicas(statefulset),
         partition=statefulsets.partition_of(statefulset),

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lws import timing
-from lws.kube.conditions import Condition, Rejection, is_true, moment_of, timestamp
+from lws.kube.conditions import Condition, Rejection, elapsed, is_true, moment_of, timestamp
 from lws.kube.metadata import controller_of, name_of, uid_of
 from lws.kube.names import byte_length, tightest_derived_name
 from lws.kube.nodes import OUT_OF_SERVICE_TAINT, NodeLossPolicy, StuckPod, why_unfit
@@ -112,7 +112,11 @@ def force_delete(lws: Object, stuck: StuckPod, leader_uid: str = "") -> Delete:
 
 def barred_pods(snapshot: SetSnapshot) -> Iterator[Problem]:
     """Yield one problem for all pods that have long waited for the node that they must return to."""
-    long = [wait for wait in _node_waits(snapshot) if snapshot.now - wait.since >= timing.NODE_WAIT_IS_LONG]
+    long = [
+        wait
+        for wait in _node_waits(snapshot)
+        if elapsed(wait.since, snapshot.now) >= timing.NODE_WAIT_IS_LONG
+    ]
     if not long:
         return
     named = ", ".join(f"{wait.pod} to node {wait.node}" for wait in long[:_MOST_NAMED])
@@ -126,7 +130,7 @@ def barred_pods(snapshot: SetSnapshot) -> Iterator[Problem]:
 
 def recheck_barred_pods(snapshot: SetSnapshot) -> float | None:
     """Return the seconds until another pod has waited long for its node; None if no such pod is left."""
-    ages = (snapshot.now - wait.since for wait in _node_waits(snapshot))
+    ages = (elapsed(wait.since, snapshot.now) for wait in _node_waits(snapshot))
     return min(
         ((timing.NODE_WAIT_IS_LONG - age).total_seconds() for age in ages if age < timing.NODE_WAIT_IS_LONG),
         default=None,
@@ -264,7 +268,7 @@ class Pace:
         stored: Mapping[str, Any] = obj.get("status") or {}
         recorded: str | None = stored.get(LAST_PROGRESS)
         moment = moment_of(recorded)
-        if moment is None or moment - self.now > timedelta(seconds=timing.SKEW_SECONDS):
+        if moment is None or elapsed(moment, self.now) == timedelta.max:
             # Somebody edited it. The deadline would come late, or never.
             recorded = None
         was_progressing = is_true(stored.get("conditions"), PROGRESSING)

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from lws import timing
 from lws.kube.metadata import controller_of, is_terminating
 from lws.leaderworkerset.pod_identity import must_return_to
 from lws.runtime.actions import Key, Plan
@@ -24,6 +25,8 @@ from test.unit.stories.fake_nodes import FakeNodes, preferred_node
 from test.unit.stories.truth import Floor
 
 MOST_ROUNDS = 400
+LONGEST_WAIT = timing.RESTART_DELAY.longest + timing.SKEW_SECONDS
+"""Maximum time until the next pass, in seconds, also after the clock was set."""
 FAULTS = ("crash", "stuck", "evicted", "node gone", "deleted", "cordoned")
 _SETTLED: dict[tuple[bool, str, int], FakeCluster] = {}
 
@@ -354,6 +357,7 @@ class World:
         for sequence in plan.sequences:
             for action in sequence:
                 self.log.append(f"{key.kind} {key.name}: {type(action).__name__.lower()}, {action.why}")
+        assert (plan.again_after or 0.0) <= LONGEST_WAIT, f"{key} waits for {plan.again_after} s"
         images = self.cluster.images
         if key.kind == "set":
             promises.check_set_pass(snapshot, plan, images)

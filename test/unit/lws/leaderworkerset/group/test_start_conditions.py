@@ -61,6 +61,7 @@ def former(index: int = 1, grace: float | None = None) -> dict[str, Any]:
         pytest.param(group(), None, id="no pod has their names"),
         pytest.param(group(former()), 58, id="before garbage collection"),
         pytest.param(group(former(), age=60), None, id="no garbage collection"),
+        pytest.param(group(former(), age=-3600), None, id="the clock was set back"),
         pytest.param(group(former(grace=28)), 33, id="terminated by a kubelet"),
         pytest.param(group(former(grace=600)), 605, id="within its grace period"),
         pytest.param(group(former(grace=0)), 5, id="its grace period has just ended"),
