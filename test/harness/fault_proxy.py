@@ -77,6 +77,14 @@ class Delay:
 
 
 @dataclass(frozen=True)
+class Pages:
+    """Answer a list in pages of this many objects, each of which takes this number of seconds."""
+
+    size: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Hold:
     """Hold the request until the test sets the event."""
 
@@ -97,7 +105,7 @@ class ErrorEvent:
     code: int
 
 
-Fault = Refuse | Drop | Lose | Delay | Hold | CutAfter | ErrorEvent
+Fault = Refuse | Drop | Lose | Delay | Pages | Hold | CutAfter | ErrorEvent
 Rule = Callable[[ManagerRequest], Fault | None]
 
 
@@ -192,13 +200,13 @@ class FaultProxy:
             case ErrorEvent():
                 event = {"type": "ERROR", "object": _status(fault.code)}
                 return web.json_response(event)
-            case Delay():
+            case Delay() | Pages():
                 await asyncio.sleep(fault.seconds)
             case Hold():
                 while not fault.until.is_set():
                     await asyncio.sleep(_POLL_SECONDS)
         try:
-            async with self._upstream(request) as answer:
+            async with self._upstream(request, fault) as answer:
                 return await self._pass_on(request, answer, fault)
         except (aiohttp.ClientError, ConnectionError):
             # The API server is down or went down during the response, so the manager sees a broken
@@ -206,11 +214,18 @@ class FaultProxy:
             return self._break(request)
 
     @asynccontextmanager
-    async def _upstream(self, request: web.Request) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _upstream(
+        self, request: web.Request, fault: Fault | None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         assert self._session is not None
+        url = (
+            request.rel_url.update_query(limit=str(fault.size))
+            if isinstance(fault, Pages)
+            else request.rel_url
+        )
         async with self._session.request(
             request.method,
-            f"{self._server}{request.path_qs}",
+            f"{self._server}{url}",
             headers=_passed_on(request.headers),
             # Without a body this must be None: empty bytes would add a Content-Length header.
             data=await request.read() or None,

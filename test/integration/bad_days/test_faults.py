@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ from test.harness.fault_proxy import (
     ErrorEvent,
     Fault,
     ManagerRequest,
+    Pages,
     Refuse,
     Rule,
     no_fault,
@@ -68,6 +71,34 @@ def expired_watches() -> Rule:
         return next(faults) if request.is_watch else None
 
     return rule
+
+
+def test_a_first_list_that_takes_longer_than_a_watch_may_be_silent_fails_no_liveness_probe(
+    stage: Stage, world: World
+) -> None:
+    def slow_pages(request: ManagerRequest) -> Fault | None:
+        return Pages(1, 2.0) if request.collection == "pods" and not request.is_watch else None
+
+    first = stage.start()
+    world.create(a_set(NAME, replicas=3, size=3))
+    settle(world, NAME)
+    assert first.stop() == 0
+    with stage.proxy() as proxy:
+        proxy.rule = slow_pages
+        path = ":".join(map(str, [Path(__file__).with_name("short_silence"), *sys.path]))
+        manager = stage.manager(proxy=proxy, environment={"PYTHONPATH": path}).start()
+        eventually("the manager lists", lambda: proxy.seen["Pages"])
+
+        def has_listed() -> bool:
+            assert manager.probe("healthz")[0] == 200, manager.last_words()
+            return manager.probe("readyz")[0] == 200
+
+        eventually("the manager has listed", has_listed)
+        assert proxy.seen["Pages"] >= 9
+        stage.serve(manager)
+        proxy.rule = no_fault
+        world.patch(SET, NAME, new_image("server:2"))
+        settle(world, NAME)
 
 
 @pytest.mark.parametrize(

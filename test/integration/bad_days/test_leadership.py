@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
+import time
 from datetime import datetime, timedelta
 from http import HTTPStatus
 
 import pytest
 
 from lws.leaderworkerset.tables import LEADER_WORKER_SET
-from test.harness.fault_proxy import Drop, Fault, Hold, ManagerRequest, no_fault
+from test.harness.fault_proxy import Delay, Drop, Fault, Hold, ManagerRequest, Refuse, no_fault
 from test.harness.groups import pod_uids, revisions_of, settle
 from test.harness.manifests import a_set, new_image, scaled_to
 from test.harness.proxied import Stage, credential_of
@@ -154,6 +156,65 @@ def test_a_deleted_lease_stays_with_its_holder(stage: Stage, world: World) -> No
         settle(world, "web")
         eventually("the Lease is recreated", lambda: lease_exists(world.api))
         assert holder(world.api) == named and not took_over(standby)
+
+
+def test_a_manager_that_starts_while_the_lease_is_gone_waits_for_its_holder(
+    stage: Stage, world: World
+) -> None:
+    let_go = threading.Event()
+
+    def late(request: ManagerRequest) -> Fault | None:
+        return Hold(let_go) if request.is_write and "/leases" in request.path else None
+
+    with stage.proxy() as proxy:
+        acting = stage.start(proxy=proxy)
+        eventually("the first manager is active", lambda: took_over(acting))
+        newcomer = stage.manager()
+        proxy.rule = late
+        began = time.monotonic()
+        world.api.delete(LEASE)
+        stage.serve(newcomer.start())
+        eventually("the newcomer is active", lambda: took_over(newcomer))
+        # Until then the first one could write.
+        assert time.monotonic() - began > DEADLINE
+        assert "missing: waiting for a holder" in newcomer.log_path.read_text()
+        let_go.set()
+        proxy.rule = no_fault
+        world.create(a_set("web", replicas=1, size=2))
+        settle(world, "web")
+
+
+def test_taking_over_lists_once_what_the_api_server_lists_and_waits_where_it_refuses(
+    stage: Stage, world: World
+) -> None:
+    lists, refused = list[ManagerRequest](), list[float]()
+
+    def overloaded(request: ManagerRequest) -> Fault | None:
+        if request.is_watch or request.is_write:
+            return None
+        if request.collection == "pods" and "continue" not in request.query:
+            lists.append(request)
+            return Delay(5.0)
+        if request.collection == "services":
+            refused.append(time.monotonic())
+            return Refuse(429, retry_after=2)
+        return None
+
+    with stage.proxy() as proxy:
+        acting = stage.start()
+        eventually("the first manager is active", lambda: took_over(acting))
+        world.create(a_set("web", replicas=1, size=2))
+        settle(world, "web")
+        standby = stage.start(proxy=proxy)
+        proxy.rule = overloaded
+        assert acting.stop() == 0
+        eventually("the list of Services was refused", lambda: refused, lambda seen: len(seen) > 4)
+        gaps = [later - earlier for earlier, later in itertools.pairwise(refused)]
+        assert len(lists) == 1 and min(gaps) >= 2.0
+        proxy.rule = no_fault
+        world.patch(SET, "web", scaled_to(2))
+        settle(world, "web")
+        assert took_over(standby)
 
 
 def test_reapplied_permissions_do_not_stop_the_leader(
