@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -222,6 +223,11 @@ class Machine(RuleBasedStateMachine):
     @rule(course=courses)
     def restart_manager(self, course: int) -> None:
         self.attack.restart()
+        self._go_on(course)
+
+    @rule(hours=st.sampled_from([-1, 1]), course=courses)
+    def set_clock(self, hours: int, course: int) -> None:
+        self.world.cluster.set_clock(timedelta(hours=hours))
         self._go_on(course)
 
     def _edit(self, change: Callable[[Spec], None], course: int) -> None:
