@@ -26,7 +26,7 @@ from lws.disaggregatedset.status import (
     recheck_after,
     without_nodes,
 )
-from lws.disaggregatedset.target import TargetRevision, plan_pruning, target_revision
+from lws.disaggregatedset.target import TargetRevision, edited_children, plan_pruning, target_revision
 from lws.history.plan import former_name, plan_revision_repairs
 from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.events import broken_revisions
@@ -149,6 +149,7 @@ def _status(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course
             pending=_pending(targets, target, steps),
             problems=problems,
             waiting_for=planned.waiting_for,
+            edited=edited_children(snapshot.children, target.records),
         )
     )
     stored = obj.get("status") or {}

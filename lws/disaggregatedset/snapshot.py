@@ -34,6 +34,7 @@ class ChildFacts:
     failed_on_top: the number of consecutive groups of `broken_on_top`, from the top, that are not starting.
     judged_in: seconds until the first starting group exceeds its start time; None if no group is starting.
     waits: the waits for a node of pods in desired groups that do not serve.
+    template_hash: the hash of its template, which is that of its role; empty if unknown.
 
     Properties computed from `obj` are cached, because a pass reads each of them about twenty times.
     """
@@ -52,6 +53,7 @@ class ChildFacts:
     failed_on_top: int = 0
     judged_in: float | None = None
     waits: tuple[NodeWait, ...] = ()
+    template_hash: str = ""
 
     @cached_property
     def name(self) -> str:

@@ -19,21 +19,24 @@ from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.disaggregatedset.target import TargetRevision
 from lws.kube.conditions import Condition, elapsed, find, is_true
+from lws.kube.metadata import name_of
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset.left_alone import unreadable
 from lws.leaderworkerset.status import status
 from lws.leaderworkerset.status.problems import LAST_PROGRESS, PROGRESSING, STALLED, Pace, rejection_problem
 from lws.leaderworkerset.status.status import AVAILABLE
-from lws.runtime.actions import ROLLING, Announce, Figures, Problem
+from lws.runtime.actions import ROLLING, Announce, Figures, Object, Problem, Reference
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL
 from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
 
+ROLES_EDITED = "RolesEdited"
 IN_ROLLOUT = "InRollout"
 """The state of a set whose slices are not all on the target revision. No condition corresponds to it."""
 
 _REACHED = "All roles have reached their desired replica count, ready and updated to the current revision"
 _UNDER_WAY = f"Not {_REACHED[0].lower()}{_REACHED[1:]}"
-_MOST_PENDING = 20
+_LWS_EDITED = "LeaderWorkerSetEdited"
+_MOST_PENDING, _MOST_NAMED = 20, 5
 _PROGRESS = frozenset({"roleStatuses", "sliceStatuses", "slices", LAST_PROGRESS, "conditions"})
 
 
@@ -47,6 +50,7 @@ class ObservedRoles:
     rollouts: the records of these rollouts, by index.
     pending: edits that wait for the next revision, and delayed rollouts.
     waiting_for: what has to happen next, in words.
+    edited: the children whose templates somebody has edited, by name.
     """
 
     snapshot: DisaggregatedSnapshot
@@ -59,6 +63,7 @@ class ObservedRoles:
     pending: Sequence[str] = ()
     problems: Sequence[Problem] = ()
     waiting_for: str = ""
+    edited: Sequence[ChildFacts] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +107,11 @@ def disaggregated_status(observed: ObservedRoles) -> DisaggregatedStatus:
     last_progress = pace.last_progress(obj)
     due_in = pace.due_in(last_progress)
     before = stored.get("conditions") or []
-    desired = (*_conditions(before, is_available), *status.failure(observed.problems))
+    desired = (
+        *_conditions(before, is_available),
+        *_edits(obj, before, observed.edited),
+        *status.failure(observed.problems),
+    )
     reasons = [*(problem.message for problem in observed.problems), observed.waiting_for]
     conditions = status.conditions_after(before, desired, pace, due_in, reasons, generation)
     fields = {
@@ -122,7 +131,7 @@ def disaggregated_status(observed: ObservedRoles) -> DisaggregatedStatus:
     # Zeros are omitted, as upstream stores them.
     intended = {name: value for name, value in {**stored, **fields}.items() if value}
     patch = merge_patch(stored, intended)
-    announce = tuple(status.stall_events(obj, before, conditions))
+    announce = (*status.stall_events(obj, before, conditions), *_edit_events(obj, before, conditions))
     is_stalled = is_true(conditions, STALLED)
     return DisaggregatedStatus(patch, announce, due_in or None, is_stalled, counts)
 
@@ -151,6 +160,33 @@ def _conditions(stored: Sequence[Mapping[str, Any]], is_available: bool) -> Iter
     yield Condition(holds, True, reason, message)
     if find(stored, other) is not None:
         yield Condition(other, False, reason, message)
+
+
+def _edits(
+    obj: Object, stored: Sequence[Mapping[str, Any]], edited: Sequence[ChildFacts]
+) -> Iterator[Condition]:
+    """Yield the condition RolesEdited; nothing before it was first true."""
+    if edited:
+        names = ", ".join(child.name for child in edited[:_MOST_NAMED])
+        more = f" and {len(edited) - _MOST_NAMED} more" if len(edited) > _MOST_NAMED else ""
+        message = (
+            f"{names}{more}: the template is not that of its revision, because it was edited or changed at "
+            f"admission. The next rollout or `lws restart disaggregatedset/{name_of(obj)}` replaces it; to "
+            f"keep the change, make it in the role"
+        )
+        yield Condition(ROLES_EDITED, True, _LWS_EDITED, message)
+    elif find(stored, ROLES_EDITED) is not None:
+        message = "The templates of all LeaderWorkerSets are those of their revisions"
+        yield Condition(ROLES_EDITED, False, "AsRecorded", message)
+
+
+def _edit_events(
+    obj: Object, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> Iterator[Announce]:
+    """Yield the Event for RolesEdited becoming true."""
+    edits = find(after, ROLES_EDITED)
+    if edits is not None and is_true(after, ROLES_EDITED) and not is_true(before, ROLES_EDITED):
+        yield Announce(Reference.to(obj), _LWS_EDITED, "Update", edits["message"], "Warning")
 
 
 _ChildId = tuple[int, str, str]

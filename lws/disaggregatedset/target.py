@@ -6,7 +6,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, permutations
@@ -21,24 +21,15 @@ from lws.disaggregatedset.revisions.record import (
     record,
     role_form,
 )
+from lws.disaggregatedset.revisions.shown import ADDED_LABELS, placement_shown, stripped
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import RECORDS
 from lws.history import plan as history
 from lws.history.plan import Codec, Reconstruction, Target
 from lws.history.revision import find, usable
 from lws.kube.metadata import annotations_of, labels_of, name_of, without
-from lws.kube.pods import PREFERRED, REQUIRED
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.runtime.actions import Action, Announce, Object, Reference
-from lws_api.disaggregatedset.v1 import (
-    APP_LABEL,
-    NAME_LABEL,
-    REVISION_LABEL,
-    ROLE_LABEL,
-    SLICE_LABEL,
-    PlacementStrength,
-    PlacementType,
-)
 
 TargetRevision: TypeAlias = Target[RolesRecord]
 
@@ -72,6 +63,21 @@ def plan_pruning(target: TargetRevision, limit: int, recorded: Collection[str] =
     of_rollout = [] if live == {target.key} else [status.get("currentRevision"), status.get("updateRevision")]
     named = {target.name, *map(str, of_rollout)}
     return history.plan_pruning(target.codec.revisions, live, limit, named)
+
+
+def edited_children(
+    children: Iterable[ChildFacts], records: Mapping[str, RecordedRoles]
+) -> tuple[ChildFacts, ...]:
+    """Return the children whose templates are not those of their revisions; `records` has these by key."""
+    return tuple(child for child in children if _is_edited(child, records.get(child.key)))
+
+
+def _is_edited(child: ChildFacts, revision: RecordedRoles | None) -> bool:
+    if revision is None or child.is_terminating or not child.template_hash:
+        return False
+    # Labels and affinity terms of the set may have replaced those of the user, so both are compared without.
+    recorded = revision.record.template_hashes.get(child.role, child.template_hash)
+    return child.template_hash != recorded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,16 +207,10 @@ def _created(child: ChildFacts) -> str:
     return str(child.obj["metadata"].get("creationTimestamp") or "")
 
 
-_LABELS = frozenset({NAME_LABEL, ROLE_LABEL, SLICE_LABEL, REVISION_LABEL, APP_LABEL})
-_OF_TERMS = frozenset({NAME_LABEL, SLICE_LABEL})
-_TEMPLATES = ("leaderTemplate", "workerTemplate")
-_KINDS = ("podAffinity", "podAntiAffinity")
-
-
 def _part_shown(role: str, child: Object) -> dict[str, Any]:
     """Return the role from which the child was created, as far as the child shows it."""
     metadata = {
-        "labels": without(labels_of(child), _LABELS),
+        "labels": without(labels_of(child), ADDED_LABELS),
         "annotations": without(annotations_of(child), RECORDS),
     }
     present = {field: values for field, values in metadata.items() if values}
@@ -220,73 +220,3 @@ def _part_shown(role: str, child: Object) -> dict[str, Any]:
 def _form(spec: Object) -> str:
     """Return a text that is equal for a user's spec and for the spec of the child created from it."""
     return role_form(stripped(spec))
-
-
-def stripped(spec: Object) -> dict[str, Any]:
-    """Return the spec of a child without the labels and affinity terms that the set adds to pod templates."""
-    template = dict(spec["leaderWorkerTemplate"])
-    for field in _TEMPLATES:
-        if template.get(field) is not None:
-            template[field] = _stripped_template(template[field])
-    return {**spec, "leaderWorkerTemplate": template}
-
-
-def placement_shown(spec: Object) -> dict[str, Any] | None:
-    """Return the placement policy with which a child was created; None if it shows no terms of one."""
-    template = spec["leaderWorkerTemplate"].get("workerTemplate") or {}
-    affinity = (template.get("spec") or {}).get("affinity") or {}
-    anti = list(_own_terms(affinity.get("podAntiAffinity") or {}))
-    own = [*_own_terms(affinity.get("podAffinity") or {}), *anti]
-    if not own:
-        return None
-    is_exclusive = any(
-        (expression.get("key"), expression.get("operator")) == (NAME_LABEL, "NotIn")
-        for _, term in anti
-        for expression in _expressions(term)
-    )
-    kind = PlacementType.EXCLUSIVE_TOPOLOGY if is_exclusive else PlacementType.EXCLUSIVE_SLICE
-    policy = {"type": kind.value, "topology": own[0][1].get("topologyKey", "")}
-    return {**policy, "strength": PlacementStrength.PREFERRED.value} if own[0][0] == PREFERRED else policy
-
-
-def _stripped_template(template: Object) -> dict[str, Any]:
-    metadata, pod = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
-    if metadata.get("labels"):
-        metadata["labels"] = without(metadata["labels"], _LABELS)
-    affinity = dict(pod.get("affinity") or {})
-    for kind in _KINDS:
-        affinity[kind] = _stripped_terms(affinity.get(kind) or {})
-    # Drop empty fields, which the set creates when it adds terms.
-    affinity = {field: value for field, value in affinity.items() if value}
-    pod = {**pod, "affinity": affinity} if affinity else without(pod, {"affinity"})
-    return {**template, **({"metadata": metadata} if metadata else {}), "spec": pod}
-
-
-def _stripped_terms(kind: Object) -> dict[str, Any]:
-    stripped = dict(kind)
-    for field in (REQUIRED, PREFERRED):
-        if field in kind:
-            stripped[field] = [entry for entry in kind[field] or () if not _is_own(_term(field, entry))]
-    return {field: value for field, value in stripped.items() if value}
-
-
-def _own_terms(kind: Object) -> Iterator[tuple[str, Object]]:
-    for field in (REQUIRED, PREFERRED):
-        terms = (_term(field, entry) for entry in kind.get(field) or ())
-        yield from ((field, term) for term in terms if _is_own(term))
-
-
-def _term(field: str, entry: Object) -> Object:
-    term: Object = (entry.get("podAffinityTerm") or {}) if field == PREFERRED else entry
-    return term
-
-
-def _is_own(term: Object) -> bool:
-    """Return whether the set created the term, which then selects only labels of sets and slices."""
-    keys = {expression.get("key") for expression in _expressions(term)}
-    return bool(keys) and keys <= _OF_TERMS and not (term.get("labelSelector") or {}).get("matchLabels")
-
-
-def _expressions(term: Object) -> Iterable[Object]:
-    expressions: Iterable[Object] = (term.get("labelSelector") or {}).get("matchExpressions") or ()
-    return expressions

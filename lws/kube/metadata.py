@@ -40,6 +40,8 @@ _TOOLS = frozenset(
         "vcluster.loft.sh",
     }
 )
+RESTARTED_AT_ANNOTATION = "kubectl.kubernetes.io/restartedAt"
+"""The annotation of pod templates with which users restart pods, as `kubectl rollout restart` does."""
 ORPHAN_FINALIZER = "orphan"
 """Finalizer of a deleted object whose dependents are kept (`kubectl delete --cascade=orphan`)."""
 

@@ -173,7 +173,8 @@ class DisaggregatedSetStatus(KubeModel):
     """State of each role, over all slices and revisions."""
     conditions: tuple[Condition, ...] = Field(default_factory=tuple, json_schema_extra=list_map("type"))
     """Available: all groups are ready on the target revision. Progressing: some are not. Stalled: no progress
-    for `spec.progressDeadlineSeconds`. ReplicaFailure: groups cannot be created.
+    for `spec.progressDeadlineSeconds`. ReplicaFailure: groups cannot be created. RolesEdited: the template of
+    a LeaderWorkerSet is not that of its revision.
     """
     current_revision: str = Field(default_factory=str)
     """ControllerRevision before the latest change; equal to `updateRevision` after the rollout."""

@@ -13,7 +13,7 @@ from lws.cli.screen import warn
 from lws.cli.session import ClusterOptions, Refusal, Session, run
 from lws.cli.sets import NamedSet, caution, changed, find, refuse_paused, report, write_unless_changed
 from lws.kube.conditions import timestamp
-from lws.kube.metadata import annotations_of
+from lws.kube.metadata import RESTARTED_AT_ANNOTATION, annotations_of
 from lws.kube.patches import with_merged
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.left_alone import scheduler_seen, why_left_alone
@@ -22,7 +22,6 @@ from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
 from lws_api.leaderworkerset.v1 import KIND
 
 FIELD_MANAGER = "lws-restart"
-RESTARTED_AT_ANNOTATION = "kubectl.kubernetes.io/restartedAt"
 _TEMPLATE = fields.LEADER_WORKER_TEMPLATE.name
 _PODS = (fields.LEADER_TEMPLATE.name, fields.WORKER_TEMPLATE.name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from lws.disaggregatedset import spec
@@ -110,7 +111,8 @@ class DisaggregatedObserver:
             if not fault:
                 groups = self._groups_of(child)
                 existing = self._leftovers.existing(child, groups is not None, initial.get(name))
-                children.append(child_facts(child, identity, groups, now, existing))
+                facts = child_facts(child, identity, groups, now, existing)
+                children.append(replace(facts, template_hash=self._memory.template_hash_of(child)))
         return tuple(sorted(children, key=lambda child: child.name))
 
     def _groups_of(self, child: Object) -> Iterable[GroupFacts] | None:

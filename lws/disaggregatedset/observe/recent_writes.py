@@ -8,15 +8,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from lws import timing
-from lws.disaggregatedset.revisions.record import RecordedRoles, read
+from lws.disaggregatedset.revisions.record import RecordedRoles, read, template_hash
 from lws.disaggregatedset.spec import fault_of
 from lws.kube.metadata import uid_of
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.runtime.actions import Object, Reference
 from lws.runtime.recent_writes import RecentWrites
+from lws.runtime.refusals import Computed
 from lws.runtime.store import Store
 from lws.runtime.throttle import ActiveSets
 from lws_api.disaggregatedset.v1 import KIND
+
+_CHILDREN = 4096
 
 
 class DisaggregatedMemory(RecentWrites[RecordedRoles]):
@@ -29,6 +32,17 @@ class DisaggregatedMemory(RecentWrites[RecordedRoles]):
         super().__init__(store, KIND, read, _fault_of, clock, shortest, active)
         # The object that is being stored or dropped because of one of our writes.
         self._written: Object | None = None
+        self._templates = Computed[str](_CHILDREN)
+
+    def forget(self, obj: Object) -> None:
+        """Drop the records of a deleted object."""
+        super().forget(obj)
+        self._templates.forget(uid_of(obj))
+
+    def template_hash_of(self, child: Object) -> str:
+        """Return the hash of a child's template, computed once per generation."""
+        metadata, spec = child["metadata"], child["spec"]
+        return self._templates.of(metadata["uid"], metadata.get("generation", 0), lambda: template_hash(spec))
 
     def put(self, obj: Mapping[str, Any]) -> None:
         """Store an object that the response to one of our writes contains."""

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 
 from lws.disaggregatedset.names import hash_identity, key_of
+from lws.disaggregatedset.revisions.shown import stripped, without_restarts
 from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, parse
 from lws.history import revision as history
 from lws.history.revision import Format, Revision, checksum
@@ -44,6 +45,11 @@ class RolesRecord:
     def forms(self) -> Mapping[str, str]:
         """The forms of the roles, which are equal for equivalent specs."""
         return {name: role_form(spec) for name, spec in self.roles.items()}
+
+    @cached_property
+    def template_hashes(self) -> Mapping[str, str]:
+        """The hashes of the roles, which their children have until somebody edits them."""
+        return {name: template_hash(spec) for name, spec in self.roles.items()}
 
     @cached_property
     def spec(self) -> DisaggregatedSpec:
@@ -173,6 +179,13 @@ def role_form(spec: Object) -> str:
     both and their groups are named in the same way.
     """
     return equality_form({"leaderWorkerTemplate": spec.get("leaderWorkerTemplate")}) + hash_identity(spec)
+
+
+def template_hash(spec: Object) -> str:
+    """Return a hash that is equal for a role and for a child that was created from it, even if a user has
+    restarted the pods of the child since.
+    """
+    return sha256(role_form(without_restarts(stripped(spec))).encode()).hexdigest()
 
 
 def describe(old: RolesRecord, new: RolesRecord) -> list[str]:

@@ -21,7 +21,7 @@ from lws_api.disaggregatedset.v1 import (
     ROLE_LABEL,
     SCALER_KIND,
 )
-from test.harness.groups import labels_of, name_of, names_of, settle
+from test.harness.groups import images_of, labels_of, name_of, names_of, settle
 from test.harness.manifests import a_set, new_image, pod_template
 from test.harness.product import Product
 from test.harness.waiting import eventually
@@ -68,6 +68,42 @@ def is_over(status: dict[str, Any]) -> bool:
 
 def available(world: World, name: str) -> dict[str, Any]:
     return eventually("the set is available", lambda: world.get(KIND, name), is_available, seconds=SECONDS)
+
+
+def edits(world: World, name: str) -> dict[str, Any]:
+    """Return the condition RolesEdited; empty if there is none."""
+    conditions = (world.get(KIND, name).get("status") or {}).get("conditions") or ()
+    return next((dict(condition) for condition in conditions if condition["type"] == "RolesEdited"), {})
+
+
+def test_a_hand_edited_role_is_reported_until_a_rollout_replaces_it(world: World) -> None:
+    world.create(a_disaggregated_set("fixed"))
+    available(world, "fixed")
+    assert not edits(world, "fixed"), "defaults, labels and annotations of the cluster are no edits"
+    (key,) = counts(world, "fixed")
+    others = {pod["metadata"]["uid"] for pod in world.list("Pod", f"{ROLE_LABEL}=prefill")}
+    name = f"fixed-0-{key}-decode"
+    world.patch(SET, name, new_image("server:hotfix"))
+    edited = eventually("the edit is reported", lambda: edits(world, "fixed"))
+    assert (edited["status"], edited["reason"]) == ("True", "LeaderWorkerSetEdited")
+    assert edited["message"].startswith(f"{name}: the template is not that of its revision")
+    (event,) = eventually(
+        "an Event reports it",
+        lambda: [event for event in world.list("Event") if event["reason"] == "LeaderWorkerSetEdited"],
+    )
+    assert (event["type"], event["regarding"]["name"]) == ("Warning", "fixed")
+    settle(world, name)
+    assert is_available(available(world, "fixed"))
+    assert {pod["metadata"]["uid"] for pod in world.list("Pod", f"{ROLE_LABEL}=prefill")} == others
+    assert images_of(world, name) == {0: {"server:hotfix"}, 1: {"server:hotfix"}}
+
+    world.patch(KIND, "fixed", {"spec": a_disaggregated_set("fixed", "server:2")["spec"]})
+    eventually(
+        "the rollout ends the report", lambda: edits(world, "fixed"), lambda now: now["status"] == "False"
+    )
+    available(world, "fixed")
+    (new,) = counts(world, "fixed")
+    assert images_of(world, f"fixed-0-{new}-decode") == {0: {"server:2"}, 1: {"server:2"}}
 
 
 def test_a_set_is_created_scaled_rolled_and_deleted(world: World) -> None:

@@ -38,7 +38,6 @@ OWN_CLOCK = {
 _WRITTEN = "written, in the time of the API server"
 _SHOWN = "shown to users"
 _OURS = "of our own conditions, which managers write in the time of the API server"
-_OF_A_GROUP = "compared within a group, whose nodes are taken to have the same time"
 _TIMES_OF_OTHERS = {
     "startedAt",
     "finishedAt",
@@ -57,16 +56,12 @@ OTHER_CLOCKS = {
     "disaggregatedset/groups.py _unready_since": _OURS,
     "kube/conditions.py with_condition": _WRITTEN,
     "kube/nodes.py loss_of": "ages of minutes; no other time shows since when a node has not been ready",
-    "kube/pods.py _end_of": _OF_A_GROUP,
-    "kube/pods.py _first_start": _OF_A_GROUP,
     "kube/pods.py wait_for_node": "only prolongs the time without progress that is allowed",
     "leaderworkerset/group/plan.py plan_group_ready": _WRITTEN,
     "leaderworkerset/observe/failed_creates.py _last_seen": "decides which message is shown, and how soon an "
     "annotation is written",
     "leaderworkerset/status/status.py figures_of": _OURS,
-    "leaderworkerset/tables.py _MOMENTS": "stored",
     "leaderworkerset/tables.py _has_waited": "equal or not: decides whether `wait_for_node` is called",
-    "leaderworkerset/tables.py _started_at": "compared within a pod",
     "leaderworkerset/tables.py conditions": "stored",
     "runtime/events.py EventRecorder": _WRITTEN,
     "runtime/leadership/lease.py Lease": "only whether it has changed",

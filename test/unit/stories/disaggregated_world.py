@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.disaggregatedset.registration import REGISTRATION
+from lws.disaggregatedset.status import ROLES_EDITED
 from lws.kube.metadata import controller_of
 from lws.registrations import REGISTRATIONS
 from lws.runtime.actions import Key
@@ -39,12 +40,16 @@ def _counts(counts: dict[str, int]) -> str:
 
 
 class World:
-    """One set named demo, and everything that acts on it."""
+    """One set named demo, and everything that acts on it.
+
+    is_edited: whether the test edits templates of children. If it does not, the status must not say so.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.cluster = FakeCluster(has_feature=False)
         self.nodes = FakeNodes(self.cluster)
         self.passes: list[Key] = []
+        self.is_edited = False
         self._loop = loop
         self.after_pass: Callable[[], None] = lambda: None
         self.restart()
@@ -62,6 +67,7 @@ class World:
         """Play until nothing changes any more."""
         for _ in range(_MOST_ROUNDS):
             if not self.go_on():
+                assert self.is_edited or ROLES_EDITED not in self.reported
                 return
         raise AssertionError("it does not come to rest")
 
@@ -117,6 +123,12 @@ class World:
     @property
     def conditions(self) -> dict[str, str]:
         return {condition["type"]: condition["status"] for condition in self.status.get("conditions", ())}
+
+    @property
+    def reported(self) -> frozenset[str]:
+        """Types of the conditions of the set; none if it is deleted."""
+        status = (self.cluster.find(KIND, "demo") or {}).get("status") or {}
+        return frozenset(condition["type"] for condition in status.get("conditions", ()))
 
     @property
     def reasons(self) -> list[str]:

@@ -14,7 +14,7 @@ from lws.disaggregatedset.routing import PASS
 from lws.disaggregatedset.slices.course import slices_recorded
 from lws.disaggregatedset.slices.state import recorded_children
 from lws.kube.conditions import is_true
-from lws.kube.metadata import controller_of, name_of
+from lws.kube.metadata import RESTARTED_AT_ANNOTATION, controller_of, name_of
 from lws.runtime.actions import Key
 from lws_api.disaggregatedset.v1 import (
     INITIAL_REPLICAS_ANNOTATION,
@@ -684,10 +684,10 @@ def test_a_restart_of_one_child_is_kept_until_the_next_revision(world: World) ->
 
     def restart(spec: dict[str, Any]) -> None:
         template = spec["leaderWorkerTemplate"]["workerTemplate"]
-        template["metadata"] = {"annotations": {"restartedAt": "now"}}
+        template["metadata"] = {"annotations": {RESTARTED_AT_ANNOTATION: "now"}}
 
     def is_restarted(pod: Any) -> bool:
-        return "restartedAt" in (pod["metadata"].get("annotations") or {})
+        return RESTARTED_AT_ANNOTATION in (pod["metadata"].get("annotations") or {})
 
     world.edit(restart, CHILD, name)
     world.settle()
@@ -697,6 +697,72 @@ def test_a_restart_of_one_child_is_kept_until_the_next_revision(world: World) ->
     assert {is_restarted(pod) for pod in pods if not pod["metadata"]["name"].startswith(name)} == {False}
     image(world, "app:2")
     assert not any(map(is_restarted, world.cluster.of_kind("Pod")))
+
+
+def child_of(world: World, role: str) -> dict[str, Any]:
+    (child,) = [child for child in world.children if child["metadata"]["labels"][ROLE_LABEL] == role]
+    return child
+
+
+def image_of(child: dict[str, Any]) -> str:
+    pod = child["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]
+    return str(pod["containers"][0]["image"])
+
+
+def fix(world: World, role: str, name: str) -> None:
+    """Give the pods of one role another image, by an edit of its LeaderWorkerSet."""
+
+    def edit(spec: dict[str, Any]) -> None:
+        spec["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"] = name
+
+    world.is_edited = True
+    world.edit(edit, CHILD, child_of(world, role)["metadata"]["name"])
+    world.settle()
+
+
+def test_an_edited_template_of_a_child_is_reported_and_replaced_with_the_next_revision(world: World) -> None:
+    """A user fixes one role while its DisaggregatedSet would roll all of them."""
+    add(world)
+    before = {pod["metadata"]["uid"] for pod in world.cluster.of_kind("Pod")}
+    fix(world, "decode", "app:hotfix")
+    name = child_of(world, "decode")["metadata"]["name"]
+    assert image_of(child_of(world, "decode")) == "app:hotfix"
+    assert world.conditions == {"Available": "True", "Progressing": "False", "RolesEdited": "True"}
+    (edited,) = [entry for entry in world.status["conditions"] if entry["type"] == "RolesEdited"]
+    assert edited["message"].startswith(f"{name}: the template is not that of its revision")
+    assert world.reasons.count("LeaderWorkerSetEdited") == 1
+    after = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in world.cluster.of_kind("Pod")}
+    assert {pod.split("-")[3] for uid, pod in after.items() if uid not in before} == {"decode"}
+
+    world.restart()
+    world.settle()
+    assert image_of(child_of(world, "decode")) == "app:hotfix"
+    assert world.reasons == [], "nothing is said twice"
+
+    world.edit(lambda spec: _annotate(spec, RESTARTED_AT_ANNOTATION))
+    world.settle()
+    assert {image_of(child) for child in world.children} == {"app:1"}
+    assert world.conditions["RolesEdited"] == "False"
+
+
+def test_an_edit_of_a_child_that_is_taken_back_is_no_longer_reported(world: World) -> None:
+    add(world)
+    fix(world, "decode", "app:hotfix")
+    fix(world, "prefill", "app:hotfix")
+    fix(world, "decode", "app:1")
+    assert world.conditions["RolesEdited"] == "True"
+    fix(world, "prefill", "app:1")
+    assert world.conditions["RolesEdited"] == "False"
+    assert world.reasons.count("LeaderWorkerSetEdited") == 1
+
+
+def test_the_template_of_a_child_that_is_recreated_is_that_of_its_revision(world: World) -> None:
+    add(world)
+    fix(world, "decode", "app:hotfix")
+    world.cluster.request_deletion(child_of(world, "decode"))
+    world.settle()
+    assert image_of(child_of(world, "decode")) == "app:1"
+    assert world.conditions["RolesEdited"] == "False"
 
 
 def test_a_paused_rollout_does_not_begin(world: World) -> None:
@@ -802,6 +868,13 @@ def test_the_failure_message_of_a_child_is_reported_unchanged(world: World) -> N
     ]
     assert problem["reason"] == "QuotaExceeded"
     assert problem["message"] == f"role decode of slice 0 ({child['metadata']['name']}): no room"
+
+
+def _annotate(spec: dict[str, Any], annotation: str) -> None:
+    for role in spec["roles"]:
+        role["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = {
+            "annotations": {annotation: "now"}
+        }
 
 
 def _set_image(spec: dict[str, Any], name: str) -> None:

@@ -6,18 +6,20 @@ import copy
 import itertools
 import random
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.revisions import record as record_module
-from lws.disaggregatedset.revisions.record import RecordedRoles, read, record
+from lws.disaggregatedset.revisions.record import RecordedRoles, read, record, template_hash
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
-from lws.disaggregatedset.target import plan_pruning, target_revision
+from lws.disaggregatedset.target import edited_children, plan_pruning, target_revision
 from lws.history.plan import plan_revision_repairs
+from lws.kube.metadata import RESTARTED_AT_ANNOTATION
 from lws.runtime.actions import Create, Delete, Merge, SetOwner
-from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
+from lws_api.disaggregatedset.v1 import APP_LABEL, NAME_LABEL, REVISION_LABEL
 from test.unit.disaggregated import build_revision
 from test.unit.lws.disaggregatedset.revisions.histories import (
     children_of,
@@ -307,3 +309,71 @@ def test_the_target_revision_is_never_pruned() -> None:
             target = target_revision(snapshot)
             deleted = plan_pruning(target, 0)
             assert target.name not in {action.target.name for action in deleted if isinstance(action, Delete)}
+
+
+def _image(template: dict[str, Any]) -> None:
+    template["workerTemplate"]["spec"]["containers"][0]["image"] = "app:hotfix"
+
+
+def _added_container(template: dict[str, Any]) -> None:
+    template["workerTemplate"]["spec"]["containers"].append({"name": "debug", "image": "debug"})
+
+
+def _leader(template: dict[str, Any]) -> None:
+    template["leaderTemplate"] = copy.deepcopy(template["workerTemplate"])
+
+
+def _size(template: dict[str, Any]) -> None:
+    template["size"] = 3
+
+
+def _restart(template: dict[str, Any]) -> None:
+    metadata = template["workerTemplate"].setdefault("metadata", {})
+    metadata["annotations"] = {
+        **metadata.get("annotations", {}),
+        RESTARTED_AT_ANNOTATION: "2026-03-01T12:00:00Z",
+    }
+
+
+def _at_once(template: dict[str, Any]) -> None:
+    template |= {"restartPolicy": "None", "maxGroupRestarts": 3}
+
+
+def _defaults(template: dict[str, Any]) -> None:
+    template["workerTemplate"]["spec"] |= {"restartPolicy": "Always", "terminationGracePeriodSeconds": 30}
+
+
+@pytest.mark.parametrize(
+    ("edit", "is_edited"),
+    [
+        (lambda template: None, False),
+        (_image, True),
+        (_added_container, True),
+        (_leader, True),
+        (_size, True),
+        (_restart, False),
+        (_at_once, False),
+        (_defaults, False),
+    ],
+)
+@pytest.mark.parametrize("placement", [None, {"type": "ExclusiveTopology", "topology": "rack"}])
+def test_edited_children(edit: Any, is_edited: bool, placement: dict[str, Any] | None) -> None:
+    obj = make_dset(make_role("prefill", labels={APP_LABEL: "mine", "team": "a"}), make_role("decode"))
+    _restart(obj["spec"]["roles"][1]["spec"]["leaderWorkerTemplate"])
+    if placement is not None:
+        obj["spec"]["placementPolicy"] = placement
+    revision, children = recorded(obj, 1), children_of(obj, slices=2)
+    for child in children[:2]:
+        edit(child.obj["spec"]["leaderWorkerTemplate"])
+    children = tuple(replace(it, template_hash=template_hash(it.obj["spec"])) for it in children)
+    edited = edited_children(children, {revision.key: revision})
+    assert edited == (children[:2] if is_edited else ())
+    assert edited_children(children, {}) == (), "nothing shows what a child of an unknown revision was"
+    unread = tuple(replace(child, template_hash="") for child in children)
+    assert edited_children(unread, {revision.key: revision}) == ()
+
+
+def test_a_deleted_child_is_not_edited() -> None:
+    revision, (child, *_) = recorded(A, 1), children_of(A)
+    child.obj["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
+    assert edited_children([replace(child, template_hash="another")], {revision.key: revision}) == ()

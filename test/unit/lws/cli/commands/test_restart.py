@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lws.cli.commands.restart import RESTARTED_AT_ANNOTATION, restart_patch
+from lws.cli.commands.restart import restart_patch
 from lws.cli.session import Refusal
+from lws.kube.metadata import RESTARTED_AT_ANNOTATION
 from test.unit.builders import NOW, make_pod_template, make_set
 from test.unit.disaggregated import make_disaggregated, make_role
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.observe import recent_writes
 from lws.disaggregatedset.observe.observer import DisaggregatedObserver
 from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
-from lws.disaggregatedset.revisions.record import record
+from lws.disaggregatedset.revisions.record import record, template_hash
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.status import RoleCounts, role_counts
 from lws.disaggregatedset.tables import TABLES
@@ -402,3 +403,24 @@ async def test_scalers_and_services_are_those_with_the_set_as_controller() -> No
     snapshot = await world.look()
     for owned in (snapshot.services, snapshot.scalers):
         assert [scaler["metadata"]["name"] for scaler in owned] == ["demo-prefill"]
+
+
+async def test_templates_of_children_are_hashed_once_per_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
+
+    def counted(spec: dict[str, Any]) -> str:
+        hashed.append(template_hash(spec))
+        return hashed[-1]
+
+    monkeypatch.setattr(recent_writes, "template_hash", counted)
+    world = World(make_disaggregated())
+    child = world.put(make_child(world.obj, PREFILL))
+    for _ in range(2):
+        (facts,) = (await world.look()).children
+    assert [facts.template_hash] == hashed
+    child["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"] = "other"
+    child["metadata"] |= {"generation": child["metadata"]["generation"] + 1, "resourceVersion": "2"}
+    world.put(child)
+    (facts,) = (await world.look()).children
+    assert len(set(hashed)) == 2
+    assert facts.template_hash == hashed[-1]

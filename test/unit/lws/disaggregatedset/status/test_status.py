@@ -13,6 +13,7 @@ from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import parse
 from lws.disaggregatedset.status import ObservedRoles, can_wait, disaggregated_status
 from lws.disaggregatedset.target import target_revision
+from lws.kube.conditions import is_true
 from lws.kube.patches import merge_patch
 from lws.kube.pods import NodeWait
 from lws.runtime.actions import Problem
@@ -231,3 +232,22 @@ def test_slices_in_a_rollout_come_first_in_a_truncated_status() -> None:
     status = written(desired=dict.fromkeys(roles, 30), children=children, rolling=frozenset({29}))
     indices = [slice_status["index"] for slice_status in status["sliceStatuses"]]
     assert indices == [*range(19), 29]
+
+
+def test_edited_children_are_reported_while_there_are_any() -> None:
+    edited = [facts(f"role-{number}", 1) for number in range(7)]
+    status = disaggregated_status(observed(edited=edited))
+    (event,) = status.announce
+    (row,) = [row for row in conditions(dict(status.patch or {})) if row[0] == "RolesEdited"]
+    assert row[:3] == ("RolesEdited", "True", "LeaderWorkerSetEdited")
+    assert row[3].startswith(
+        ", ".join(child.name for child in edited[:5]) + " and 2 more: the template is not"
+    )
+    assert (event.reason, event.type, event.note) == ("LeaderWorkerSetEdited", "Warning", row[3])
+    first = written(edited=edited)
+    fewer = disaggregated_status(observed(first, edited=edited[:1]))
+    assert fewer.announce == ()
+    assert is_true((fewer.patch or {})["conditions"], "RolesEdited")
+    none = written(first)
+    assert ("RolesEdited", "False") in [row[:2] for row in conditions(none)]
+    assert "RolesEdited" not in [row[0] for row in conditions(written())]
