@@ -297,9 +297,11 @@ def dropped_fields(stored: Object, intent: Object) -> list[str]:
 
 
 def has_drifted(stored: Object, intent: Object) -> bool:
-    """Return whether immutable fields of a Workload or PodGroup (all but `minCount`) are not as intended."""
+    """Return whether immutable fields of a Workload or PodGroup (all but `minCount`) are not as intended.
+    Values that the API server adds, and empty lists that it drops, are no difference.
+    """
     return len(_templates(stored)) != len(_templates(intent)) or any(
-        actual.get(name) is not None and _without_count(actual[name]) != _without_count(value)
+        actual.get(name) is not None and not _holds(actual[name], _without_count(value))
         for desired, actual in _template_pairs(stored, intent)
         for name, value in desired.items()
     )
@@ -327,9 +329,24 @@ def _template_pairs(stored: Object, intent: Object) -> list[tuple[Mapping[str, A
 
 
 def _without_count(value: Any) -> Any:
-    return {"gang"} if is_mapping(value) and "gang" in value else value
+    return {**value, "gang": {}} if is_mapping(value) and "gang" in value else value
+
+
+def _holds(actual: Any, desired: Any) -> bool:
+    """Return whether a stored value has all that is desired. An empty mapping is a choice (`all: {}`)."""
+    if is_mapping(desired):
+        needed = {key: value for key, value in desired.items() if value not in (None, [])}
+        return is_mapping(actual) and all(
+            key in actual and _holds(actual[key], value) for key, value in needed.items()
+        )
+    if isinstance(desired, list) and isinstance(actual, list):
+        return len(desired) == len(actual) and all(map(_holds, actual, desired))
+    return bool(actual == desired)
 
 
 def _with_count(stored: Mapping[str, Any], intent: Mapping[str, Any]) -> dict[str, Any]:
-    policy = intent["schedulingPolicy"]
-    return {**stored, "schedulingPolicy": policy} if "gang" in policy else dict(stored)
+    policy, stored_policy = intent["schedulingPolicy"], stored.get("schedulingPolicy") or {}
+    if "gang" not in policy:
+        return dict(stored)
+    gang = {**(stored_policy.get("gang") or {}), **policy["gang"]}
+    return {**stored, "schedulingPolicy": {"gang": gang}}

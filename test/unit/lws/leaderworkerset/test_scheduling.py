@@ -302,6 +302,14 @@ def clean(template: Object) -> Object:
         pytest.param({"schedulingPolicy": {"gang": {"minCount": 9}}}, False, [], True, id="another number"),
         pytest.param({"schedulingPolicy": {"basic": {}}}, True, [], True, id="another policy"),
         pytest.param({"disruptionMode": {"single": {}}}, True, [], False, id="another mode"),
+        pytest.param(
+            {"schedulingPolicy": {"gang": {"minCount": 3, "later": "default"}}},
+            False,
+            [],
+            False,
+            id="default in a gang",
+        ),
+        pytest.param({"disruptionMode": {"all": {"later": 30}}}, False, [], False, id="default in a mode"),
         pytest.param({"disruptionMode": "gone"}, False, ["disruptionMode"], False, id="dropped"),
         pytest.param({"disruptionMode": None}, False, ["disruptionMode"], False, id="dropped, with null"),
     ],
@@ -316,6 +324,35 @@ def test_drift(stored: Object, drifted: bool, dropped: list[str], patched: bool)
     if patched:
         (template,) = patch["spec"]["podGroupTemplates"]
         assert template["schedulingPolicy"] == {"gang": {"minCount": 3}}
+
+
+@pytest.mark.parametrize(
+    ("desired", "stored", "drifted"),
+    [
+        # As Kubernetes 1.37 stores them.
+        ({"topology": [{"key": "rack"}]}, {"topology": [{"key": "rack"}]}, False),
+        ({"topology": []}, {}, False),
+        ({"topology": [{"key": "rack"}]}, {"topology": [{"key": "rack", "mode": "Required"}]}, False),
+        ({"topology": [{"key": "rack"}]}, {"topology": [{"key": "zone"}]}, True),
+        ({"topology": [{"key": "rack"}]}, {}, True),
+        ({"topology": [{"key": "rack"}]}, {"topology": [{"key": "rack"}, {"key": "zone"}]}, True),
+    ],
+)
+@pytest.mark.parametrize("kind", ["Workload", "PodGroup"])
+def test_values_that_the_api_server_adds_or_drops_are_no_drift(
+    desired: Object, stored: Object, drifted: bool, kind: str
+) -> None:
+    spec = SetSpec.of(a_set({"schedulingPolicy": {"gang": {}}, "schedulingConstraints": desired}))
+    workload = stored_workload(dict(spec.lws))
+    if kind == "Workload":
+        observed = changed_template(workload, schedulingConstraints=stored)
+        assert has_drifted(observed, build_workload(spec)) is drifted
+        return
+    (part,) = parts_of(spec)
+    intent = build_pod_group(spec, part, "demo", workload)
+    defaults = {"disruptionMode": {"single": {}}, "preemptionPolicy": "PreemptLowerPriority", "priority": 0}
+    observed = {**intent, "spec": {**intent["spec"], **defaults, "schedulingConstraints": stored}}
+    assert has_drifted(observed, intent) is drifted
 
 
 # --- The pass over the set
