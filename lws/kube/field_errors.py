@@ -35,6 +35,7 @@ class Complaint(StrEnum):
     TOO_MANY = "Too many"
 
 
+_LONGEST = 8 * 1024
 _WITHOUT_VALUE = (Complaint.FORBIDDEN, Complaint.REQUIRED)
 
 
@@ -86,8 +87,12 @@ def aggregate(errors: Sequence[FieldError]) -> str:
 
 
 def rendered(value: Any) -> str:
-    """Format a value as errors show it: strings quoted and escaped as in Go, other values as compact JSON."""
+    """Format a value as errors show it: strings quoted and escaped as in Go, other values as compact JSON.
+
+    Strings are shortened that no API server would store where errors show them.
+    """
     if isinstance(value, str):
+        value = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
         if value.isprintable() and _ESCAPES.keys().isdisjoint(value):
             return f'"{value}"'
         return '"' + "".join(_escaped(character) for character in value) + '"'

@@ -80,11 +80,10 @@ def json_patch(before: Any, after: Any, path: str = "") -> Iterator[Operation]:
 
 def _of_mappings(before: Mapping[str, Any], after: Mapping[str, Any], path: str) -> Iterator[Operation]:
     for key, value in before.items():
-        below = f"{path}/{escaped(key)}"
-        if key in after:
-            yield from json_patch(value, after[key], below)
-        else:
-            yield {"op": "remove", "path": below}
+        if key not in after:
+            yield {"op": "remove", "path": f"{path}/{escaped(key)}"}
+        elif after[key] is not value:
+            yield from json_patch(value, after[key], f"{path}/{escaped(key)}")
     for key, value in after.items():
         if key not in before:
             yield {"op": "add", "path": f"{path}/{escaped(key)}", "value": value}

@@ -4,17 +4,17 @@ Nobody can exhaust memory or file descriptors, or keep others from being served.
 0.4 MB, which glibc keeps: 2,000 at once made a process grow from 75 MB to 930 MB for good. So a client that
 has sent nothing gets no connection yet, and only a limited number of the other clients are served at a time.
 A client that sends too little for too long is dropped. If clients wait, the next one is that whose address
-has the fewest served clients, and the slowest client of the address that has most is dropped for it: an API
-server or a kubelet does not wait for all clients of a stranger.
+has the fewest served clients, and a slow client of the address that has most is dropped for it: an API server
+or a kubelet does not wait for all clients of a stranger.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import socket
 import ssl
+import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
@@ -152,7 +152,6 @@ class Server:
         self._served: dict[_Client, None] = {}
         self._check: asyncio.TimerHandle | None = None
         self._retry: asyncio.TimerHandle | None = None
-        self._dropped = 0
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._large_of = WeakValueDictionary[str, asyncio.Semaphore]()
 
@@ -218,7 +217,9 @@ class Server:
                 return await request.read()
         except TimeoutError:
             raise HttpError(408, f"the body did not arrive within {timing.CLIENT_SECONDS:.0f} s") from None
-        except ConnectionError:
+        except ConnectionError as error:
+            # The body's reader keeps the error, and the error these frames with what has arrived of the body.
+            traceback.clear_frames(error.__traceback__)
             raise HttpError(400, "the connection ended before the body") from None
         except web.HTTPRequestEntityTooLarge:
             raise HttpError(413, f"the body is larger than {self._limits.body} bytes") from None
@@ -313,8 +314,7 @@ class Server:
         for client in [client for client in self._served if client.is_over]:
             client.stop_timer()
             del self._served[client]
-        while self._waiting and self._has_room(loop.time()):
-            sock = self._next()
+        while self._waiting and self._has_room(self._waiting[sock := self._next()], loop.time()):
             client = _Client(self._waiting.pop(sock), loop.time())
             self._served[client] = None
             client.timer = loop.call_later(timing.CLIENT_SECONDS, self._drop, client)
@@ -329,15 +329,23 @@ class Server:
         served = Counter(client.address for client in self._served)
         return min(reversed(self._waiting), key=lambda sock: served[self._waiting[sock]])
 
-    def _has_room(self, now: float) -> bool:
-        """Return whether one more client can be served. If necessary, drop the slowest client for it."""
-        if len(self._served) < self._limits.clients:
+    def _has_room(self, address: str, now: float) -> bool:
+        """Return whether one more client of an address can be served: an address gets at most half of what
+        others leave, so that a few strangers do not take all. If necessary, drop a slow client for it.
+        """
+        served = Counter(client.address for client in self._served)
+        if served[address] < self._limits.clients - len(self._served):
             return True
         long_ago = now - timing.SLOW_CLIENT_SECONDS
-        slow = [client for client in self._served if not client.is_waiting and client.since <= long_ago]
+        slow = [
+            client
+            for client in self._served
+            if not client.is_waiting
+            and client.since <= long_ago
+            and served[client.address] >= served[address]
+        ]
         if not slow:
             return False
-        served = Counter(client.address for client in self._served)
         # Clients that got an answer go last: an API server may be about to reuse its idle connection.
         self._drop(min(slow, key=lambda client: (-served[client.address], client.was_answered, client.since)))
         return True
@@ -345,10 +353,6 @@ class Server:
     def _drop(self, client: _Client) -> None:
         client.end()
         self._served.pop(client, None)
-        self._dropped += 1
-        if self._dropped % self._limits.clients == 0:
-            # Dropped connections are reference cycles of 0.5 MB with half a body, which would stay for long.
-            gc.collect()
 
     async def _begin(self, client: _Client, sock: socket.socket) -> None:
         def protocol() -> RequestHandler:

@@ -18,7 +18,7 @@ from lws.runtime.certificates.serving_certificate import Certificates
 from lws.runtime.endpoints.server import MOST_HEADERS, Limits, Server
 from lws.runtime.endpoints.server_tls import ServerTls
 
-MOST, WAITING = 3, 12
+MOST, OF_ADDRESS, WAITING = 4, 2, 12
 STRANGER, KUBELET = "127.0.0.2", "127.0.0.3"
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -135,7 +135,7 @@ async def test_silent_connections_do_not_use_up_the_limit(callers: Callers) -> N
 
 @pytest.mark.usefixtures("impatient")
 async def test_slow_connections_are_closed_for_new_ones(callers: Callers) -> None:
-    slow = [await callers.speaking() for _ in range(MOST)]
+    slow = [await callers.speaking() for _ in range(OF_ADDRESS)]
     assert await callers.is_answered()
     await ended(slow[0][0])
 
@@ -168,7 +168,7 @@ async def test_a_client_that_does_not_read_its_answer_is_dropped(
 
 @pytest.mark.usefixtures("patient")
 async def test_a_new_connection_waits_for_a_free_slot(callers: Callers) -> None:
-    others = [await callers.speaking() for _ in range(MOST)]
+    others = [await callers.speaking() for _ in range(OF_ADDRESS)]
     waiting = asyncio.create_task(callers.is_answered())
     await asyncio.wait([waiting], timeout=3 * timing.SLOW_CLIENT_CHECK_SECONDS)
     assert not waiting.done()
@@ -193,41 +193,48 @@ async def test_connections_with_a_pending_answer_are_not_closed(callers: Callers
 
 @pytest.mark.usefixtures("impatient")
 async def test_answered_connections_are_closed_for_new_ones(callers: Callers) -> None:
-    for _ in range(MOST):
+    for _ in range(OF_ADDRESS):
         await callers.answered()
     assert await callers.is_answered()
 
 
+@pytest.mark.usefixtures("patient")
+async def test_a_stranger_does_not_take_all_slots(callers: Callers) -> None:
+    for _ in range(2 * MOST):
+        asyncio.ensure_future(callers.speaking()).add_done_callback(lambda task: task.exception())
+    await until(lambda: len(callers.server._waiting) == 2 * MOST - OF_ADDRESS)
+    assert await callers.is_answered(KUBELET)
+
+
 @pytest.mark.usefixtures("impatient")
 async def test_the_slow_clients_of_a_greedy_address_are_closed_first(callers: Callers) -> None:
-    """Even one that was answered, for a client of another address that was not."""
+    """Even one that was answered, before a client of another address that was not."""
     probing, _ = await callers.speaking(KUBELET)
-    greedy = [await callers.answered() for _ in range(MOST - 1)]
-    served = callers.server._served
-    await until(lambda: len(served) == MOST)
+    greedy = [await callers.answered() for _ in range(OF_ADDRESS)]
     for _ in range(3 * MOST):
-        await callers.is_answered()
+        assert await callers.is_answered()
     assert not probing.at_eof()
     await ended(greedy[0][0])
 
 
 @pytest.mark.usefixtures("patient")
 async def test_the_address_with_the_fewest_clients_is_served_first(callers: Callers) -> None:
-    strangers = [await callers.speaking(text="GET /slow HTTP/1.1\r\n") for _ in range(MOST)]
+    addresses = (STRANGER, STRANGER, "127.0.0.4", "127.0.0.5")
+    strangers = [await callers.speaking(address) for address in addresses]
     await until(lambda: len(callers.server._served) == MOST)
-    probe = asyncio.create_task(callers.is_answered(KUBELET))
     waiting = callers.server._waiting
+    probe = asyncio.create_task(callers.is_answered(KUBELET))
     await until(lambda: len(waiting) == 1)
     newer = [asyncio.create_task(callers.is_answered()) for _ in range(3)]
     await until(lambda: len(waiting) == 1 + len(newer))
-    order: list[str] = []
-    probe.add_done_callback(lambda _: order.append(KUBELET))
-    for task in newer:
-        task.add_done_callback(lambda _: order.append(STRANGER))
-    closed(strangers[0][1])
+    closed(strangers[-1][1])
     async with asyncio.timeout(10):
-        await asyncio.gather(probe, *newer)
-    assert order[0] == KUBELET
+        assert await probe
+    assert not any(task.done() for task in newer)
+    for _, writer in strangers:
+        closed(writer)
+    async with asyncio.timeout(10):
+        await asyncio.gather(*newer)
 
 
 @pytest.mark.usefixtures("patient")
