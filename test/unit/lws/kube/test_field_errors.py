@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from lws.kube.field_errors import FieldError, aggregate, forbidden, invalid, not_supported, rendered, required
+from lws.kube.field_errors import (
+    FieldError,
+    aggregate,
+    forbidden,
+    invalid,
+    not_supported,
+    rendered,
+    required,
+    too_many,
+)
 
 
 @pytest.mark.parametrize(
@@ -18,6 +27,7 @@ from lws.kube.field_errors import FieldError, aggregate, forbidden, invalid, not
         pytest.param("é 東", '"é 東"', id="printable beyond ASCII"),
         pytest.param("\u200b\ud800", r'"\u200b\ud800"', id="unprintable beyond ASCII"),
         pytest.param("\U000e0001", r'"\U000e0001"', id="unprintable beyond 16 bits"),
+        pytest.param("é" * 10**6, '"' + "é" * 8192 + '…"', id="shortened"),
         pytest.param(-1, "-1", id="number"),
         pytest.param(True, "true", id="boolean"),
         pytest.param(None, "null", id="null"),
@@ -41,6 +51,11 @@ def test_rendered(value: Any, expected: str) -> None:
             not_supported("a.b", "x", ("y", "")),
             'a.b: Unsupported value: "x": supported values: "y", ""',
             id="not supported",
+        ),
+        pytest.param(
+            too_many("spec.roles", 11, 10),
+            "spec.roles: Too many: 11: must have at most 10 items",
+            id="too many, as the API server says it",
         ),
     ],
 )

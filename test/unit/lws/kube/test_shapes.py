@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from lws.kube.shapes import Numbers, Shapes, has_more_values, is_deep, json_fault
-from lws.kube.typed import POD_TYPES
+from lws.kube.shapes import Counts, Numbers, Shapes, has_more_values, is_deep, json_fault
+from lws.kube.typed import POD_TYPES, most_items_of, types_of
+from lws_api.disaggregatedset.v1 import DisaggregatedSetSpec
 
 SHAPES = Shapes(
     {
@@ -157,6 +158,40 @@ def test_numbers_that_typed_clients_cannot_read(value: Any, path: str, fault: st
     faults = list(NUMBERS.faults("PodTemplateSpec", value, "t"))
     assert [found_fault[0] for found_fault in faults] == ([path] if path else [])
     assert all(found_fault[2].startswith(fault) for found_fault in faults)
+
+
+def _role(**scheduling: Any) -> dict[str, Any]:
+    return {"name": "a", "spec": {"scheduling": scheduling}}
+
+
+_RACK = {"topology": [{"key": "rack"}]}
+_AT_ROLE = "spec.roles[0].spec.scheduling"
+
+
+@pytest.mark.parametrize(
+    ("spec", "faults"),
+    [
+        pytest.param(None, [], id="null"),
+        pytest.param({"roles": "x"}, [], id="another type"),
+        pytest.param({"roles": [_role()] * 10}, [], id="most"),
+        pytest.param({"roles": [_role()] * 11}, [("spec.roles", 11, 10)], id="roles"),
+        pytest.param({"roles": [{}] * 10**6}, [("spec.roles", 10**6, 10)], id="a million"),
+        pytest.param({"roles": [_role(schedulingConstraints=_RACK)]}, [], id="one topology"),
+        pytest.param(
+            {"roles": [_role(schedulingConstraints={"topology": [{}, {}]})]},
+            [(f"{_AT_ROLE}.schedulingConstraints.topology", 2, 1)],
+            id="below a list",
+        ),
+        pytest.param(
+            {"roles": [_role(replica={"worker": {"resourceClaims": [{}] * 5}}), 1]},
+            [(f"{_AT_ROLE}.replica.worker.resourceClaims", 5, 4)],
+            id="deeper",
+        ),
+    ],
+)
+def test_lists_with_more_items_than_their_definition_allows(spec: Any, faults: list[Any]) -> None:
+    counts = Counts(types_of(DisaggregatedSetSpec), most_items_of(DisaggregatedSetSpec))
+    assert [*counts.faults("DisaggregatedSetSpec", spec, "spec")] == faults
 
 
 def test_counting_values_stops_at_the_limit() -> None:

@@ -117,6 +117,11 @@ def test_more_addresses_than_a_pod_could_hold_are_refused() -> None:
         variables("a-0", "a", range(1), 0, [{"name": "t"}] * 300)
 
 
+def test_longer_addresses_than_a_pod_could_hold_are_refused() -> None:
+    with pytest.raises(ValueError, match="10000 addresses of 213 characters are too long"):
+        variables("a" * 200, "a", range(10_000), 0, [{"name": "t"}])
+
+
 def test_a_pod_outside_of_the_slice_is_refused() -> None:
     with pytest.raises(ValueError, match="pod 0 of the group is not in its TPU slice"):
         variables("L-0", "L", range(1, 3), 0, [container("a")])

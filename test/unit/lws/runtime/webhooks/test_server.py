@@ -22,6 +22,7 @@ import aiohttp
 import kopf
 import pytest
 
+from lws import timing
 from lws.config import TlsSettings, load
 from lws.leaderworkerset import registration as admission
 from lws.leaderworkerset.registration import MUTATE_POD, VALIDATE_POD, handlers
@@ -426,6 +427,33 @@ async def test_reviews_in_flight_are_counted_and_finished(running: Running) -> N
         assert response.status == 200
     await asyncio.gather(serving, return_exceptions=True)
     assert server.in_flight("mutate--v1-pod") == 0
+
+
+async def test_other_tasks_run_between_reviews_that_take_long(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many have arrived at once."""
+    monkeypatch.setattr(timing, "REVIEWS_AT_ONCE_SECONDS", 0.0)
+    order: list[str] = []
+
+    async def review_once() -> None:
+        async with running.server._turn():
+            order.append("review")
+
+    async def others() -> None:
+        while order.count("review") < 5:
+            order.append("others")
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(review_once() for _ in range(5)), others())
+    turns = " ".join(order).split("others")
+    assert max(turn.count("review") for turn in turns) == 1, order
+
+
+async def test_long_messages_are_shortened(running: Running) -> None:
+    running.kopf.error = kopf.AdmissionError("x" * 1_000_000, code=403)
+    _, text = await running.post(json=review())
+    assert json.loads(text)["response"]["status"]["message"] == "x" * 65536 + "…"
 
 
 async def test_a_new_certificate_is_served_without_a_restart(
