@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BAD_DAYS := test/integration/bad_days/
 CHAOS := test/integration/chaos/
 # Suites of which hypothesis runs 20,000 examples at night.
-STORIES := test/unit/stories/test_machine.py test/unit/stories/test_mutations.py test/unit/stories/disaggregated test/unit/lws/disaggregatedset/rollout test/unit/fuzz
+STORIES := test/unit/stories/test_machine.py test/unit/stories/test_mutations.py test/unit/stories/test_cuts.py test/unit/stories/disaggregated test/unit/lws/disaggregatedset/rollout test/unit/fuzz
 # These tests compile Kueue first.
 NEIGHBOURS := test/integration/neighbours/
 SUITES := $(filter-out $(BAD_DAYS) $(CHAOS) $(NEIGHBOURS),$(sort $(dir $(wildcard test/integration/*/conftest.py))))

@@ -11,7 +11,6 @@ import pytest
 from lws.kube.pods import gate_of, is_pending
 from lws.leaderworkerset.pod_identity import must_return_to
 from lws.runtime.actions import Key, Plan
-from lws.runtime.errors import Throttled
 from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
 from lws_api.leaderworkerset.v1 import GROUP_REPLACEMENT_GATE, KIND, NAME_LABEL
 from test.unit.builders import make_set
@@ -135,41 +134,9 @@ def container_restart(world: World) -> None:
     world.nodes.crash(world.pod(WORKER))
 
 
-def eviction(world: World) -> None:
-    world.nodes.fail(world.pod(WORKER))
-
-
 def replacement(world: World) -> None:
     world.replace_worker()
     world.take_over()
-
-
-FAILURES = [
-    (Crash(), "status"),
-    (Crash(), "deletion"),
-    (Throttled(429, "TooManyRequests", "later", 1.0), "status"),
-    (Throttled(429, "TooManyRequests", "later", 1.0), "deletion"),
-    (Crash(), "what comes after"),
-]
-
-
-@pytest.mark.parametrize("incident", [container_restart, eviction, replacement])
-def test_a_group_restarts_once_per_incident_even_if_a_write_fails(
-    loop: asyncio.AbstractEventLoop, incident: Callable[[World], None]
-) -> None:
-    for number, (failure, write) in zip((0, 1, 0, 1, 2), FAILURES, strict=True):
-        world = World(loop)
-        before = world.uids()
-        incident(world)
-        world.cluster.before_write = failing_at(number, failure)
-        world.settle()
-        world.wait()
-        world.take_over()
-        world.manager.resync()
-        world.settle()
-        assert (world.incarnations(LEADER), world.counted) == (2, {"0": "1.1"}), f"{failure!r} at the {write}"
-        survivors = {name for name, uid in world.uids().items() if before[name] == uid}
-        assert survivors == {f"{NAME}-1", f"{NAME}-1-1"}
 
 
 def test_a_replaced_worker_restarts_its_group_under_every_policy_but_none(
