@@ -159,7 +159,7 @@ def _pod_admitter(
 
     async def admit_pod(*, new: Object | None, namespace: str | None, **_: Any) -> None:
         # Rules are deterministic, so the randomness comes from here.
-        of_gang = partial(_marks, gang, unique=secrets.token_hex(4)) if gang is not None else None
+        of_gang = partial(marks_of, gang, unique=secrets.token_hex(4)) if gang is not None else None
         unique, pod_namespace = secrets.token_hex(8), namespace or ""
         former = await former_node(store, read_node, new or {}, pod_namespace)
 
@@ -178,9 +178,12 @@ def _pod_admitter(
     return admit_pod
 
 
-def _marks(
+def marks_of(
     gang: GangProvider, labels: Mapping[str, str], annotations: Mapping[str, str], size: int, unique: str
 ) -> Marks:
+    """Return the fields by which a new pod names its gang. unique: letters and digits that no other pod
+    gets.
+    """
     if gang.needs_field:
         return workload_marks(labels, annotations, unique) or Marks()
     return gang.marks(labels, size, unique)

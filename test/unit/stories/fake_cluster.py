@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lws.kube.metadata import ORPHAN_FINALIZER, annotations_of, controller_of, is_terminating
-from lws.leaderworkerset.admission.pod import FormerNode, admit
+from lws.kube.patches import is_owned
+from lws.leaderworkerset.admission.pod import FormerNode, GangMarks, admit
 from lws.runtime.actions import Object, Reference
 from lws.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound
 from test.unit import api_server
@@ -33,7 +34,8 @@ class FakeCluster:
 
     before_write: a function called before each write through the client's methods; it may raise. has_former,
     former_node: what the pod webhook knows about the former group of a new leader, and about the node that a
-    pod returns to. cordoned: names of nodes that take no pods; all others do.
+    pod returns to. gang_marks: by what the pod webhook has pods name their gangs; None without a gang
+    scheduler. cordoned: names of nodes that take no pods; all others do.
     """
 
     def __init__(self, has_feature: bool) -> None:
@@ -52,6 +54,7 @@ class FakeCluster:
         self.before_write: Callable[[], None] = lambda: None
         self.has_former: Callable[[Object], bool] = lambda pod: False
         self.former_node: Callable[[Object], FormerNode | None] = lambda pod: None
+        self.gang_marks: GangMarks | None = None
         self.cordoned: set[str] = set()
         self._version = 100
         self._uids = 0
@@ -104,14 +107,15 @@ class FakeCluster:
 
     def add(self, obj: Mapping[str, Any]) -> dict[str, Any]:
         """Store a new object. Pods pass the pod webhook first."""
-        key = (obj["kind"], obj["metadata"]["name"])
+        key = (obj["kind"], obj["metadata"].get("name", ""))
         if key in self.objects:
             raise AlreadyExists(409, "AlreadyExists", f"{key} already exists")
-        if obj["kind"] == "Pod":
-            has_former, former = self.has_former(obj), self.former_node(obj)
-            admit(obj, NAMESPACE, former=former, has_former=has_former)  # type: ignore[arg-type]
         self._uids += 1
+        if obj["kind"] == "Pod":
+            self._admit(obj)  # type: ignore[arg-type]
         metadata = {
+            # Admission of a pod with a generated name sees no name yet.
+            "name": f"{obj['metadata'].get('generateName', '')}{self._uids}",
             **obj["metadata"],
             "namespace": NAMESPACE,
             "uid": f"uid-{self._uids}",
@@ -122,6 +126,12 @@ class FakeCluster:
         if obj["kind"] == "Pod":
             self.images[metadata["uid"]] = obj["spec"]["containers"][0].get("image", "")
         return self._store({**obj, "metadata": metadata})
+
+    def _admit(self, pod: dict[str, Any]) -> None:
+        has_former, former = self.has_former(pod), self.former_node(pod)
+        # Eight digits of the key are part of a host name.
+        unique = f"{self._uids * 2654435761 % 2**32:08x}{self._uids:08x}"
+        admit(pod, NAMESPACE, self.gang_marks, unique, former, has_former)
 
     def change(self, obj: Mapping[str, Any], metadata: Object | None = None, **parts: Any) -> dict[str, Any]:
         """Replace parts of an object. A changed spec increments the generation."""
@@ -284,6 +294,9 @@ class FakeCluster:
             raise Invalid(422, "Invalid", "spec: Forbidden: updates to statefulset spec for other fields")
         preserved = {key: stored["metadata"][key] for key in ("uid", "generation", "creationTimestamp")}
         annotations = annotations_of(stored) | annotations_of(applied)
+        if "paused" in stored["spec"] and not is_owned(stored, "lws", ("spec", "paused")):
+            # A field of another manager: an apply keeps it.
+            applied["spec"]["paused"] = stored["spec"]["paused"]
         return self.change(
             stored, {**applied["metadata"], **preserved, "annotations": annotations}, spec=applied["spec"]
         )
@@ -295,7 +308,9 @@ class FakeCluster:
         stored = self._named(target)
         if is_strategic:
             merged = strategic(stored, patch)
-            return self.change(stored, merged["metadata"], spec=merged["spec"])
+            return self.change(
+                stored, merged["metadata"], **{part: merged[part] for part in patch.keys() - {"metadata"}}
+            )
         metadata = {**stored["metadata"]}
         expected = patch.get("metadata", {}).get("resourceVersion")
         if expected not in (None, metadata["resourceVersion"]):
@@ -342,9 +357,14 @@ class FakeCluster:
 
 
 def _validate(obj: Object) -> None:
-    """Apply the one validation rule that a set can break in these tests; an API server has thousands."""
+    """Apply the validation rules that a set can break in these tests; an API server has thousands."""
     if obj["kind"] == "StatefulSet" and not (obj["spec"]["template"].get("spec") or {}).get("containers"):
         raise Invalid(422, "Invalid", "spec.template.spec.containers: Required value")
+    if obj["kind"] == "Deployment":
+        rolling = obj["spec"]["strategy"]["rollingUpdate"]
+        if all(str(amount).rstrip("%") == "0" for amount in rolling.values()):
+            why = "may not be 0 when `maxSurge` is 0"
+            raise Invalid(422, "Invalid", f"spec.strategy.rollingUpdate.maxUnavailable: {why}")
 
 
 def _merged(stored: Any, patch: Any) -> Any:

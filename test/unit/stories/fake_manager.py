@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
-from lws.config import load
+from lws.config import Settings, load
 from lws.leaderworkerset.admission.pod import FormerNode
+from lws.leaderworkerset.group.gangs import PROVIDERS, Marks
 from lws.leaderworkerset.observe.former_node import former_node
-from lws.leaderworkerset.registration import LeaderGates
+from lws.leaderworkerset.observe.gangs import Gangs, gang_of, scheduler_of
+from lws.leaderworkerset.registration import LeaderGates, marks_of
 from lws.leaderworkerset.revisions.shape import spec_fault
-from lws.leaderworkerset.scheduling import NO_SCHEDULER
 from lws.registrations import REGISTRATIONS
 from lws.runtime.actions import Announce, Key, Plan
 from lws.runtime.apply import OwnerLocks
@@ -27,9 +29,25 @@ from lws.runtime.informer import Source
 from lws.runtime.queue import Queue
 from lws.runtime.registration import Parts, Registration, merge_terms
 from lws.runtime.store import Store
+from lws_api.config.v1alpha1 import WORKLOAD_AWARE_SCHEDULING, FeatureGates, GangSchedulingManagement
 from test.unit.stories.fake_cluster import NAMESPACE, FakeCluster
 
 _SETTINGS = load(None, {}, {}, namespace_file=Path("there-is-none"))
+
+
+def with_gangs(provider: str, has_scheduling: bool) -> Settings:
+    """Return settings that name a gang scheduler; empty for none. has_scheduling: whether `spec.scheduling`
+    is served.
+    """
+    gang = GangSchedulingManagement(schedulerProvider=provider) if provider else None
+    changed = {
+        "gang_scheduling_management": gang,
+        "feature_gates": FeatureGates(**{WORKLOAD_AWARE_SCHEDULING: has_scheduling}),
+    }
+    return replace(_SETTINGS, configuration=_SETTINGS.configuration.model_copy(update=changed))
+
+
+GANG_KINDS = ("PodGroup", "Workload")
 
 OnPlan = Callable[[Key, Any, Plan], None]
 
@@ -63,7 +81,8 @@ class FakeManager:
     """A manager process.
 
     on_plan: a function called with the key, snapshot and plan of each pass before anything is written.
-    registrations: the kinds of workload that it serves.
+    registrations: the kinds of workload that it serves. settings: its configuration. A gang scheduler that it
+    names is installed.
     """
 
     def __init__(
@@ -72,6 +91,7 @@ class FakeManager:
         loop: asyncio.AbstractEventLoop,
         on_plan: OnPlan,
         registrations: Sequence[Registration] = REGISTRATIONS,
+        settings: Settings = _SETTINGS,
     ) -> None:
         self.queue = _Queue()
         self.timers: dict[Key, datetime] = {}
@@ -79,11 +99,13 @@ class FakeManager:
         self._cluster = cluster
         self._loop = loop
         self._on_plan = on_plan
+        self._settings = settings
         workloads = [registration.workload for registration in registrations]
         streamed = (
             resource for workload in workloads for resource in (workload.resource, *workload.children)
         )
-        self.kinds = tuple(dict.fromkeys(resource.kind for resource in streamed))
+        kinds = [resource.kind for resource in streamed] + [*GANG_KINDS] * bool(settings.gang_provider)
+        self.kinds = tuple(dict.fromkeys(kinds))
         self._read = dict.fromkeys(self.kinds, 0)
         self._now: Key | None = None
         self._is_woken = False
@@ -98,6 +120,11 @@ class FakeManager:
         self._controllers = [registration.build(self._parts()) for registration in registrations]
         for controller in self._controllers:
             self._triggers.add(controller.keys)
+            gangs = getattr(controller.refresh, "__self__", None)
+            if isinstance(gangs, Gangs):
+                # Its API is found and listed before the first pass.
+                provider = PROVIDERS[settings.gang_provider or ""]
+                gangs._provider = replace(provider, api_version=provider.versions[0])
         self.begin_term()
         for kind in self.kinds:
             self.relist(kind)
@@ -117,13 +144,20 @@ class FakeManager:
     def _parts(self) -> Parts:
         source = Source(cast(Cluster, self._cluster), clock=lambda: self._cluster.steady.timestamp())
         return Parts(
-            _SETTINGS, source, self._store, self.recorder, self._add, self.resync, self._turns, _at_once
+            self._settings, source, self._store, self.recorder, self._add, self.resync, self._turns, _at_once
         )
 
     def has_former(self, pod: Any) -> bool:
         """Return what the pod webhook knows about the former group of a new leader."""
-        gates = LeaderGates(self._store, lambda: NO_SCHEDULER, spec_fault)
+        gates = LeaderGates(self._store, lambda: scheduler_of(self._settings, self._store), spec_fault)
         return gates.may_have_former_group(pod, NAMESPACE)
+
+    def gang_marks(self, labels: Any, annotations: Any, size: int) -> Marks:
+        """Return the fields by which the pod webhook has a new pod name its gang."""
+        gang = gang_of(self._settings)
+        if gang is None:
+            return Marks()
+        return marks_of(gang, labels, annotations, size, f"{self._cluster.version}")
 
     def former_node(self, pod: Any) -> FormerNode | None:
         """Return the node that the pod webhook has a pod return to, or None."""

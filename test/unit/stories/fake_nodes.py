@@ -1,6 +1,8 @@
-"""The StatefulSet controller, the scheduler and the kubelets of a FakeCluster, one move at a time.
+"""The StatefulSet and Deployment controllers, the scheduler and the kubelets of a FakeCluster, one move at a
+time.
 
-statefulset_sync.py decides what a StatefulSet deletes and creates.
+statefulset_sync.py decides what a StatefulSet deletes and creates, deployment_sync.py how large ReplicaSets
+are.
 """
 
 from __future__ import annotations
@@ -11,11 +13,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from lws.kube.conditions import is_true
 from lws.kube.metadata import controller_of, is_terminating, owner_reference
 from lws.kube.pods import PREFERRED, gate_of
 from lws.leaderworkerset.assessment.prewarm import has_ended, is_idle
 from lws.leaderworkerset.pod_identity import must_return_to
+from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION
 from lws.runtime.actions import Object
+from test.unit.stories.deployment_sync import sizes_after
 from test.unit.stories.fake_cluster import FakeCluster
 from test.unit.stories.statefulset_sync import SeenPod, StatefulSetSpec, sync
 
@@ -45,11 +50,20 @@ class FakeNodes:
         self._hashes: dict[int, tuple[Object, str]] = {}
 
     def sync_all(self) -> bool:
-        """Run one pass of the controller over every StatefulSet. Return whether anything changed."""
+        """Run one pass of its controller over every workload. Return whether anything changed."""
         before = self._cluster.version
-        for statefulset in list(self._cluster.of_kind("StatefulSet")):
-            self.sync(statefulset)
+        for reconcile in self.syncs():
+            reconcile()
         return self._cluster.version != before
+
+    def syncs(self) -> list[Move]:
+        """Return one pass of its controller over each workload."""
+        syncs = (
+            ("Deployment", self.sync_deployment),
+            ("ReplicaSet", self._sync_replica_set),
+            ("StatefulSet", self.sync),
+        )
+        return [partial(reconcile, obj) for kind, reconcile in syncs for obj in self._cluster.of_kind(kind)]
 
     def moves(self) -> list[Move]:
         """Return what may happen next by itself to any pod or Job."""
@@ -110,6 +124,99 @@ class FakeNodes:
         if statefulset.get("status") != status:
             cluster.change(statefulset, status=status)
 
+    def sync_deployment(self, deployment: dict[str, Any]) -> None:
+        """Run one pass of the Deployment controller."""
+        cluster, name = self._cluster, deployment["metadata"]["name"]
+        if is_terminating(deployment) or cluster.find("Deployment", name) is not deployment:
+            return
+        labels = deployment["spec"]["selector"]["matchLabels"].items()
+        for orphan in cluster.orphans("ReplicaSet"):
+            if labels <= orphan["spec"]["template"]["metadata"]["labels"].items():
+                cluster.change(orphan, {"ownerReferences": [owner_reference(deployment)]})
+        spec = deployment["spec"]
+        newest = f"{name}-{self._hash_of(spec['template'])}"
+        if not spec.get("paused") and cluster.find("ReplicaSet", newest) is None:
+            metadata = {
+                "name": newest,
+                "labels": {**spec["template"]["metadata"]["labels"]},
+                "ownerReferences": [owner_reference(deployment)],
+            }
+            template = {"replicas": 0, "template": spec["template"]}
+            cluster.add(
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": template}
+            )
+        sets = {
+            replica_set["metadata"]["name"]: replica_set
+            for replica_set in cluster.owned_by(deployment["metadata"]["uid"], "ReplicaSet")
+            if not is_terminating(replica_set)
+        }
+        pods = {its_name: self._active_pods(replica_set) for its_name, replica_set in sets.items()}
+        ready = {its_name: sum(map(_is_ready, of_set)) for its_name, of_set in pods.items()}
+        sizes = {its_name: replica_set["spec"]["replicas"] for its_name, replica_set in sets.items()}
+        if sets and (spec.get("paused") or newest in sets):
+            for its_name, size in sizes_after(spec, newest, sizes, ready).items():
+                if size != sizes[its_name]:
+                    cluster.change(sets[its_name], spec={**sets[its_name]["spec"], "replicas": size})
+        status = {
+            "observedGeneration": deployment["metadata"]["generation"],
+            "replicas": sum(map(len, pods.values())),
+            "updatedReplicas": len(pods.get(newest, ())),
+            "readyReplicas": sum(ready.values()),
+        }
+        if deployment.get("status") != status:
+            cluster.change(deployment, status=status)
+
+    def _hash_of(self, template: Object) -> str:
+        cached = self._hashes.get(id(template))
+        if cached is None:
+            hashed = zlib.crc32(json.dumps(template, sort_keys=True).encode())
+            cached = self._hashes[id(template)] = (template, f"{hashed:08x}")
+        return cached[1]
+
+    def _active_pods(self, replica_set: Object) -> list[dict[str, Any]]:
+        return [
+            pod
+            for pod in self._cluster.owned_by(replica_set["metadata"]["uid"], "Pod")
+            if not is_terminating(pod) and pod["status"]["phase"] not in ("Failed", "Succeeded")
+        ]
+
+    def _sync_replica_set(self, replica_set: dict[str, Any]) -> None:
+        cluster, name = self._cluster, replica_set["metadata"]["name"]
+        stored = cluster.find("ReplicaSet", name)
+        if stored is None or is_terminating(stored):
+            return
+        template, labels = stored["spec"]["template"], stored["metadata"]["labels"]
+        for orphan in cluster.orphans("Pod"):
+            if labels.items() <= orphan["metadata"]["labels"].items() and not is_terminating(orphan):
+                cluster.change(orphan, {"ownerReferences": [owner_reference(stored)]})
+        pods = self._active_pods(stored)
+        missing = stored["spec"]["replicas"] - len(pods)
+        for _ in range(missing):
+            self._create_from(stored, template)
+        # As the ReplicaSet controller ranks them: pods without a node first, the cheap, then the young.
+        order = sorted(
+            pods, key=lambda pod: ("nodeName" in pod["spec"], _cost(pod), _is_ready(pod), -_age(pod))
+        )
+        for pod in order[: max(0, -missing)]:
+            cluster.request_deletion(pod)
+
+    def _create_from(self, replica_set: Object, template: Object) -> None:
+        metadata = {
+            "generateName": f"{replica_set['metadata']['name']}-",
+            "labels": {**template["metadata"]["labels"]},
+            "annotations": {**template["metadata"].get("annotations", {})},
+            "ownerReferences": [owner_reference(replica_set)],
+        }
+        containers = [dict(container) for container in template["spec"]["containers"]]
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata,
+            "spec": {**template["spec"], "containers": containers},
+            "status": {"phase": "Pending"},
+        }
+        self._cluster.add(pod)
+
     def _pods_of(self, statefulset: Object) -> dict[int, dict[str, Any]]:
         metadata = statefulset["metadata"]
         selector = statefulset["spec"]["selector"]["matchLabels"].items()
@@ -139,11 +246,7 @@ class FakeNodes:
         new.
         """
         metadata, template = statefulset["metadata"], statefulset["spec"]["template"]
-        cached = self._hashes.get(id(template))
-        if cached is None:
-            hashed = zlib.crc32(json.dumps(template, sort_keys=True).encode())
-            cached = self._hashes[id(template)] = (template, f"{hashed:08x}")
-        name = f"{metadata['name']}-{cached[1]}"
+        name = f"{metadata['name']}-{self._hash_of(template)}"
         stored = self._cluster.find("ControllerRevision", name)
         owner = controller_of(stored) if stored is not None else None
         if stored is not None and owner is not None and owner["uid"] != metadata["uid"]:
@@ -200,10 +303,13 @@ class FakeNodes:
         if is_terminating(pod):
             is_over = not metadata.get("deletionGracePeriodSeconds") or metadata["uid"] in self.held
             return None if is_over else partial(self._cluster.stopped, pod)
-        if pod["status"]["phase"] == "Failed" or _is_ready(pod) or metadata["uid"] in self.stuck:
+        if pod["status"]["phase"] in ("Failed", "Succeeded") or metadata["uid"] in self.stuck:
             return None
         if pod["spec"]["containers"][0].get("image", "") in self.hopeless or gate_of(pod):
             return None
+        if _are_containers_ready(pod):
+            is_ready = _is_released(pod)
+            return partial(self._report, pod, ready=True) if is_ready != _is_ready(pod) else None
         node = must_return_to(pod)
         if self.are_doomed and node:
             self._cluster.cordoned |= {node}
@@ -235,7 +341,7 @@ class FakeNodes:
             spec={**pod["spec"], "nodeName": pod["spec"].get("nodeName") or self.place(pod)},
             status={
                 "phase": "Running",
-                "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+                "conditions": _conditions(pod, ready),
                 "containerStatuses": [{"name": "main", "restartCount": count}],
             },
         )
@@ -263,6 +369,36 @@ def _ordinal(pod: Object) -> int:
 
 
 def _is_ready(pod: Object) -> bool:
-    status = pod["status"]
-    conditions = status.get("conditions") or [{"status": "False"}]
-    return status["phase"] == "Running" and conditions[0]["status"] == "True"
+    return pod["status"]["phase"] == "Running" and is_true(pod["status"].get("conditions"), "Ready")
+
+
+def _are_containers_ready(pod: Object) -> bool:
+    type_ = "ContainersReady" if pod["spec"].get("readinessGates") else "Ready"
+    return pod["status"]["phase"] == "Running" and is_true(pod["status"].get("conditions"), type_)
+
+
+def _is_released(pod: Object) -> bool:
+    """Return whether every readiness gate of the pod is True."""
+    gates = pod["spec"].get("readinessGates") or ()
+    return all(is_true(pod["status"].get("conditions"), gate["conditionType"]) for gate in gates)
+
+
+def _conditions(pod: Object, ready: bool) -> list[dict[str, Any]]:
+    """Return the conditions of a running pod. ready: whether its containers are. Ready is the first."""
+    gates = {gate["conditionType"] for gate in pod["spec"].get("readinessGates") or ()}
+    if not gates:
+        return [{"type": "Ready", "status": str(ready)}]
+    kept = [c for c in pod["status"].get("conditions") or () if c["type"] in gates]
+    return [
+        {"type": "Ready", "status": str(ready and _is_released(pod))},
+        {"type": "ContainersReady", "status": str(ready)},
+        *kept,
+    ]
+
+
+def _cost(pod: Object) -> int:
+    return int((pod["metadata"].get("annotations") or {}).get(DELETION_COST_ANNOTATION, 0))
+
+
+def _age(pod: Object) -> int:
+    return int(pod["metadata"]["uid"].rpartition("-")[2])

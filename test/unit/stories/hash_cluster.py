@@ -16,7 +16,6 @@ from typing import Any, cast
 from lws.kube.metadata import controller_of, is_controlled_by, labels_of, name_of, owner_reference, uid_of
 from lws.kube.ownership import owners_without
 from lws.kube.patches import is_owned, with_merged
-from lws.kube.quantities import scaled
 from lws.leaderworkerset.admission.pod import admit
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.observe.observer import Observer
@@ -40,6 +39,7 @@ from lws_api.leaderworkerset.v1 import (
 )
 from test.unit import api_server
 from test.unit.builders import NOW
+from test.unit.stories.deployment_sync import sizes_after
 
 Object = dict[str, Any]
 _TURNS_TO_END = 2
@@ -342,36 +342,14 @@ class HashCluster:
             self.put({**deployment, "status": status})
 
     def _scale(self, spec: Object, key: str, replica_sets: list[Object]) -> None:
-        """Scale ReplicaSets as the rolling update of the Deployment controller does.
-
-        The new ReplicaSet grows within the surge. Old ones shrink as far as availability allows, pods that
-        are not ready first. The model never scales in proportion.
-        """
         sets = {obj["metadata"]["name"]: obj for obj in replica_sets}
-        counts = {name: obj["spec"]["replicas"] for name, obj in sets.items()}
         newest = next((name for name, obj in sets.items() if labels_of(obj)[REVISION_LABEL] == key), "")
-        desired, rolling = spec["replicas"], spec["strategy"]["rollingUpdate"]
-        if spec.get("paused"):
-            for name in sorted(counts, key=lambda candidate: -counts[candidate])[:1]:
-                counts[name] += desired - sum(counts.values())
-        else:
-            surge = scaled(rolling["maxSurge"], desired, True)
-            unavailable = scaled(rolling["maxUnavailable"], desired, False)
-            old = sum(count for name, count in counts.items() if name != newest)
-            counts[newest] = max(0, min(desired, desired + surge - old))
-            ready = {name: sum(map(is_ready, self._pods(obj))) for name, obj in sets.items()}
-            least = desired - (unavailable or (0 if surge else 1))
-            room = sum(counts.values()) - least - max(counts[newest] - ready[newest], 0)
-            olds = [name for name in counts if name != newest] if room > 0 else []
-            for name in olds:
-                broken = max(min(room, counts[name] - ready[name]), 0)
-                counts[name] -= broken
-                room -= broken
-            room = sum(ready.values()) - least
-            for name in olds:
-                sound = max(min(room, counts[name]), 0)
-                counts[name] -= sound
-                room -= sound
+        counts = sizes_after(
+            spec,
+            newest,
+            {name: obj["spec"]["replicas"] for name, obj in sets.items()},
+            {name: sum(map(is_ready, self._pods(obj))) for name, obj in sets.items()},
+        )
         for name, count in counts.items():
             if sets[name]["spec"]["replicas"] != count:
                 self.change("ReplicaSet", name, {"spec": {"replicas": count}})
