@@ -13,13 +13,16 @@ from lws.kube.nodes import node_of
 from lws.kube.pods import gate_of
 from lws.leaderworkerset.assessment.prewarm import has_ended
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.restart_counts import is_exhausted
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.runtime.actions import Action, Apply, Create, Delete, Plan
-from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, REVISION_LABEL
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REPLICAS_ANNOTATION, REVISION_LABEL
 
-SIZES = {"A": 1, "B": 1, "C": 2, "D": 1, "E": 3, "F": 1}
-"""Pods per group of each revision. A revision is named by the image of its containers."""
-
+SIZES = {"A": 1, "B": 1, "C": 2, "D": 1, "E": 3, "F": 1, "other": 1}
+"""Pods per group of each revision. A revision is named by the image of its containers. The last is that of
+another role of a DisaggregatedSet.
+"""
+REVISIONS = tuple(SIZES)[:-1]
 
 Images = Mapping[str, str]
 """The revision by UID of a leader pod: the store keeps no containers."""
@@ -98,7 +101,12 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
     assert remaining == len(ready) - 1 < must_stay, message
     # If broken old groups alone use up the budget, one healthy group may go after all.
     present = [group for group in snapshot.groups if group.index < stored]
-    broken = {group.index for group in present if outdated(group) and not is_terminating(group.leader)}
+    broken = {
+        group.index
+        for group in present
+        # A group without restarts left stays as it is until its user wants another one.
+        if outdated(group) and (not is_terminating(group.leader) or is_exhausted(group.leader))
+    }
     assert broken - ready and ready | broken == set(range(stored)), f"{message}; {broken - ready} are broken"
 
 
@@ -175,6 +183,16 @@ def check_meetings(pods: Iterable[Any], made_for: Mapping[str, str]) -> None:
             continue
         name, since = leader["metadata"]["name"], _order(leader)
         assert _order(pod) > since, f"{pod['metadata']['name']} of a former leader meets {name}"
+
+
+def groups_with_nodes(pods: Iterable[Any]) -> set[tuple[str, str]]:
+    """Return set and group of each group that holds a node, or may get one."""
+    return {
+        (labels[NAME_LABEL], labels[GROUP_INDEX_LABEL])
+        for pod in pods
+        for labels in (pod["metadata"]["labels"],)
+        if not gate_of(pod)
+    }
 
 
 def _order(pod: Any) -> int:

@@ -17,7 +17,7 @@ from test.unit.builders import make_pod_template, make_set
 from test.unit.seeds import for_each_seed
 from test.unit.stories import fake_manager
 from test.unit.stories.fake_cluster import NAME, FakeCluster
-from test.unit.stories.promises import SIZES
+from test.unit.stories.promises import REVISIONS, SIZES
 from test.unit.stories.world import FAULTS, World
 from test.unit.whole import doubled
 
@@ -28,7 +28,7 @@ PORTS = {"ports": [{"name": "http", "port": 80}]}
 def happen(world: World, event: str, chance: random.Random) -> None:
     """Play the event of this name with random arguments."""
     if event == "change":
-        world.change(chance.choice(sorted(SIZES)))
+        world.change(chance.choice(REVISIONS))
     elif event == "strike":
         world.strike(chance.choice(FAULTS), chance.randint(0, 9))
     elif event == "scale":
@@ -36,7 +36,7 @@ def happen(world: World, event: str, chance: random.Random) -> None:
     elif event == "garble":
         world.garble()
     elif event in ("lose", "orphan"):
-        world.lose_statefulset(leaves_pods=event == "orphan")
+        world.lose_leaders(leaves_pods=event == "orphan")
     elif event == "restart":
         world.restart()
     elif event == "miss":
@@ -54,7 +54,7 @@ def happen(world: World, event: str, chance: random.Random) -> None:
 def test_trimmed_fields_change_no_plan(seed: int) -> None:
     chance = random.Random(seed)
     with asyncio.Runner() as runner, doubled(fake_manager, registration) as reads:
-        world = World.new(runner.get_loop(), bool(seed % 2), chance.choice(sorted(SIZES)), 3)
+        world = World.new(runner.get_loop(), bool(seed % 2), chance.choice(REVISIONS), 3)
         world.configure(maxUnavailable=chance.choice([1, 2, "50%"]), maxSurge=chance.choice([0, 1]))
         world.settle()
         for event in chance.choices(EVENTS, k=4):

@@ -34,7 +34,7 @@ def test_a_change_before_the_first_status_report_replaces_nothing(
     world.change("B")
     world.settle()
     for _ in range(times):
-        world.lose_statefulset(leaves_pods=True)
+        world.lose_leaders(leaves_pods=True)
         while world.manager.late or world.manager.queue.keys:
             for kind in world.manager.late:
                 world.manager.read(kind)
@@ -63,7 +63,7 @@ def test_orphaned_leaders_do_not_count_as_a_wave_of_starts(
     world = World.settled(loop, has_feature, "A", 6)
     world.start_in_waves(seedGroups=1)
     world.settle()
-    world.lose_statefulset(leaves_pods=True)
+    world.lose_leaders(leaves_pods=True)
     fewest = 6
     while world.go_on_fairly(1):
         fewest = min(fewest, len(ready_groups(world.cluster)))
@@ -129,7 +129,7 @@ def test_the_recreation_of_a_lost_statefulset_is_predicted(
         world.change("B")
     while len(_positions(world)) <= steps and world.go_on_fairly(1):
         pass
-    world.lose_statefulset(leaves_pods=False)
+    world.lose_leaders(leaves_pods=False)
     world.cluster.collect()
     began = len(world.cluster.log["StatefulSet"])
     for kind in world.manager.kinds:
