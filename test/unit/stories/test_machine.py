@@ -34,7 +34,7 @@ from lws_api.leaderworkerset.v1 import KIND
 from test.unit.stories.fake_cluster import NAME, FakeCluster
 from test.unit.stories.promises import REVISIONS
 from test.unit.stories.role_world import RoleWorld
-from test.unit.stories.world import FAULTS, GANG, HASH, LASTING, ROLE, SCHEDULING, World
+from test.unit.stories.world import FAULTS, GANG, HASH, LASTING, LONGEST_DEADLINE, ROLE, SCHEDULING, World
 
 _COMMON: dict[str, Any] = {
     "deadline": None,
@@ -117,7 +117,7 @@ def add_features(world: World, chosen: Features, chance: random.Random) -> None:
     if BUDGET in chosen:
         world.limit_disruptions(pick([1, 2]))
     if pick([True, False]):
-        world.expect_progress(pick([20, 60, 900]))
+        world.expect_progress(pick([20, 60, LONGEST_DEADLINE]))
     if HASH in chosen and pick([True, False, False]):
         world.replace_at_once()
 

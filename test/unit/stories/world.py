@@ -39,7 +39,9 @@ from test.unit.stories.standing import Reader, Standing
 from test.unit.stories.truth import Floor
 
 MOST_ROUNDS = 400
-LONGEST_WAIT = timing.RESTART_DELAY.longest + timing.SKEW_SECONDS
+LONGEST_DEADLINE = 900
+"""Longest `progressDeadlineSeconds` of a set."""
+LONGEST_WAIT = max(timing.RESTART_DELAY.longest, LONGEST_DEADLINE) + timing.SKEW_SECONDS
 """Maximum time until the next pass, in seconds, also after the clock was set."""
 FAULTS = ("crash", "stuck", "evicted", "node gone", "deleted", "cordoned")
 _SETTLED: dict[tuple[bool, str, int, frozenset[str]], FakeCluster] = {}
