@@ -105,9 +105,11 @@ class History:
             for leader in leaders
         }
         leader_of = {
-            statefulset["metadata"]["uid"]: controller_of(statefulset).get("uid", "")
+            statefulset["metadata"]["uid"]: controller_of(statefulset)["uid"]
             for moment in self._statefulsets.moments()
             for statefulset in moment.frame.values()
+            # A leader that is deleted without its workers leaves them without an owner.
+            if controller_of(statefulset)
         }
         seen_at: dict[str, int] = {}
         overlaps: dict[str, str] = {}

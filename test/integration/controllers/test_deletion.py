@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lws.kube.pods import gate_of
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.harness.events import events_of
 from test.harness.groups import (
@@ -115,6 +116,44 @@ def test_orphans_are_adopted_by_the_next_set_without_a_restart(world: World) -> 
         return {controller_of(child).get("uid", "") for child in (*children, *revisions_of(world, "adopted"))}
 
     eventually("the new set owns all objects", owners, lambda now: now == {uid})
+
+
+@pytest.mark.parametrize("policy", ["RecreateGroupOnPodRestart", "None"])
+def test_workers_that_a_leader_leaves_never_join_the_next_one(world: World, policy: str) -> None:
+    world.create(a_set("left", replicas=2, size=3, group={"restartPolicy": policy}))
+    settle(world, "left")
+    before, history = pod_uids(world, "left"), History(world, "left")
+    world.delete("Pod", "left-0", "Orphan")
+    world.gone_or_replaced("Pod", "left-0", before["left-0"])
+    settle(world, "left")
+    after = pod_uids(world, "left")
+    assert {name for name, uid in after.items() if uid != before[name]} == {"left-0", "left-0-1", "left-0-2"}
+    assert history.overlaps() == []
+    assert controller_of(world.get("StatefulSet", "left-0"))["uid"] == after["left-0"]
+
+
+def test_a_gated_leader_that_its_set_leaves_is_admitted(world: World) -> None:
+    slow = pod_template(annotations={"localcluster/stops-after": "20"})
+    leader = {"leaderTemplate": pod_template()}
+    manifest = a_set("behind", replicas=1, size=2, workers=slow, group=leader)
+    world.create(manifest)
+    settle(world, "behind")
+    history = History(world, "behind")
+    former = pod_uids(world, "behind")["behind-0"]
+    world.delete("Pod", "behind-0")
+    world.gone_or_replaced("Pod", "behind-0", former)
+    gated = eventually("there is a new leader", lambda: world.find("Pod", "behind-0"))
+    assert gated is not None and gate_of(gated)
+    world.delete(SET, "behind", "Orphan")
+    eventually("the set is gone", lambda: world.find(SET, "behind") is None)
+    admitted = eventually(
+        "its gate is removed", lambda: world.get("Pod", "behind-0"), lambda pod: not gate_of(pod)
+    )
+    assert admitted["metadata"]["uid"] == gated["metadata"]["uid"]
+    world.create(manifest)
+    settle(world, "behind")
+    assert pod_uids(world, "behind")["behind-0"] == gated["metadata"]["uid"]
+    assert history.overlaps() == []
 
 
 def test_orphans_are_updated_by_a_next_set_with_another_template(world: World) -> None:

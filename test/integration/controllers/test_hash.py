@@ -68,6 +68,16 @@ def test_leaders_are_pods_of_a_deployment_and_workers_are_named_by_host(groups: 
         assert COST not in annotations_of(leader)
 
 
+def test_workers_left_by_a_deleted_leader_give_their_place_to_the_next_group(groups: World) -> None:
+    first, _ = leaders_of(groups, "demo")
+    host = first["spec"]["hostname"]
+    groups.delete("Pod", name_of(first), "Orphan")
+    eventually("its workers are gone", lambda: groups.find("Pod", f"{host}-1") is None)
+    settle(groups, "demo")
+    assert groups.find("StatefulSet", host) is None
+    assert labels_of(first)[GROUP_INDEX_LABEL] not in keys_of(groups, "demo")
+
+
 def test_a_lost_worker_recreates_its_group_alone(groups: World) -> None:
     first, second = leaders_of(groups, "demo")
     groups.delete("Pod", f"{first['spec']['hostname']}-1")
