@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from lws_api.leaderworkerset.v1 import GROUP_KEY_LABEL
-from test.harness.groups import labels_of, name_of, settle, uids_of_group
-from test.harness.manifests import a_set
+from test.harness.groups import condition, labels_of, name_of, settle, uids_of_group
+from test.harness.history import History, ready_groups
+from test.harness.manifests import a_set, scaled_to
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
 
@@ -56,6 +60,57 @@ def test_claims_of_workers_outlive_their_group_and_are_deleted_with_the_set(worl
 
     world.delete(SET, "keeper")
     eventually("the claims are gone", lambda: claims(world), lambda now: not now, seconds=120)
+
+
+@pytest.mark.parametrize("is_early", [True, False], ids=["before the new set", "after it"])
+def test_larger_claims(world: World, is_early: bool) -> None:
+    """The set and its StatefulSet are deleted without their dependents. is_early: whether the StatefulSet is
+    deleted before the set is created again, or once the API server has rejected the new claims.
+    """
+    manifest = a_set("grown", 3, 2, group={"volumeClaimTemplates": [CLAIM]})
+    world.create(manifest)
+    settle(world, "grown")
+    before, history = claims(world), History(world, "grown")
+    larger = {**CLAIM, "spec": {**CLAIM["spec"], "resources": {"requests": {"storage": "5Gi"}}}}
+    wish = a_set("grown", 3, 2, group={"volumeClaimTemplates": [larger]})
+    world.delete(SET, "grown", "Orphan")
+    eventually("the set is gone", lambda: world.find(SET, "grown") is None)
+    if is_early:
+        delete_leaders(world)
+        world.create(wish)
+    else:
+        world.create(wish)
+        failure = eventually(
+            "the new claims are rejected",
+            lambda: condition(world.get(SET, "grown"), "ReplicaFailure"),
+            lambda now: now.get("status") == "True",
+        )
+        assert failure["message"].startswith("cannot update StatefulSet grown: ")
+        delete_leaders(world)
+    settle(world, "grown")
+    assert {storage_of(statefulset) for statefulset in world.list("StatefulSet")} == {"5Gi"}
+    assert claims(world) == before, "existing claims stay"
+    # Before the takeover by the new StatefulSet, and after it, at most maxUnavailable (1) is missing.
+    assert min(len(ready_groups(frame)) for frame in history.pods()) >= 2
+
+    world.patch(SET, "grown", scaled_to(4))
+    settle(world, "grown")
+    sizes = {
+        name_of(claim): claim["spec"]["resources"]["requests"]["storage"]
+        for claim in world.list("PersistentVolumeClaim")
+    }
+    assert {name for name, size in sizes.items() if size == "5Gi"} == {"data-grown-3", "data-grown-3-1"}
+
+
+def delete_leaders(world: World) -> None:
+    uid = world.uid("StatefulSet", "grown")
+    world.delete("StatefulSet", "grown", "Orphan")
+    world.gone_or_replaced("StatefulSet", "grown", uid)
+
+
+def storage_of(statefulset: Mapping[str, Any]) -> str:
+    (claim,) = statefulset["spec"]["volumeClaimTemplates"]
+    return str(claim["spec"]["resources"]["requests"]["storage"])
 
 
 def test_a_retention_policy_changed_to_retain_keeps_the_claims_of_workers(world: World) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from test.harness.fixtures import (
     api,
     audit,
+    pods,
     product,
     pytest_runtest_makereport,
     world,
 )
 
-__all__ = ["api", "audit", "product", "pytest_runtest_makereport", "world"]
+__all__ = ["api", "audit", "pods", "product", "pytest_runtest_makereport", "world"]
