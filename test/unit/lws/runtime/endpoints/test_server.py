@@ -50,6 +50,8 @@ class Callers:
         return web.Response(text="at last")
 
     async def _long(self, request: web.Request) -> web.Response:
+        self.asked += 1
+        await self.may_answer.wait()
         return web.Response(body=b"x" * 16_000_000)
 
     async def silent(self, address: str = STRANGER) -> asyncio.StreamReader:
@@ -143,7 +145,7 @@ async def test_slow_connections_are_closed_for_new_ones(callers: Callers) -> Non
 async def test_half_a_request_is_dropped_even_if_nobody_waits(
     callers: Callers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timing, "CLIENT_SECONDS", 0.2)
+    monkeypatch.setattr(timing, "CLIENT_SECONDS", 1.0)
     reader, _ = await callers.speaking()
     await ended(reader)
     assert not callers.server._served
@@ -159,10 +161,11 @@ async def test_half_a_second_request_is_dropped(callers: Callers, monkeypatch: p
 async def test_a_client_that_does_not_read_its_answer_is_dropped(
     callers: Callers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timing, "CLIENT_SECONDS", 0.2)
     _, writer = await callers.speaking(text="GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
     writer.transport.pause_reading()  # type: ignore[attr-defined]
-    await until(lambda: bool(callers.server._served))
+    await until(lambda: callers.asked == 1)
+    monkeypatch.setattr(timing, "CLIENT_SECONDS", 0.2)
+    callers.may_answer.set()
     await until(lambda: not callers.server._served)
 
 
