@@ -119,8 +119,8 @@ class Target(Generic[C]):
     codec: the history that it was chosen from.
     records: revisions by key, including the target and those that `actions` record.
     actions: writes that must precede any action on the target.
-    collisions: the new `status.collisionCount`; None if this pass records no target, or records it without a
-      hash collision.
+    collisions: the new `status.collisionCount`; None if the status names the target already, or the target
+      has met no hash collision.
     """
 
     codec: Codec[C]
@@ -163,7 +163,8 @@ def choose(codec: Codec[C]) -> Target[C]:
         return _record(codec, filled, creates, records)
     reuse = plan_reuse(existing, next_number(codec.revisions) - 1 + len(filled), codec.adopter)
     # Two revisions may share a key. The target takes precedence.
-    return Target(codec, existing, {**records, existing.key: existing}, (*creates, *reuse))
+    records = {**records, existing.key: existing}
+    return Target(codec, existing, records, (*creates, *reuse), _collisions_of(codec, existing))
 
 
 def recognise(
@@ -219,19 +220,38 @@ def _record(
     key_at, unexplained = codec.desired.key_at, codec.carried - records.keys()
     taken_keys = unexplained | {revision.key for revision in history if not codec.is_equal(revision)}
     probe = next(probe for probe in count() if key_at(probe) not in taken_keys)
-    # Keys of the same data were skipped, too, but they are no collisions.
-    of_others = unexplained | {revision.key for revision in history if not codec.is_same_data(revision)}
-    collided = sum(key_at(lower) in of_others for lower in range(probe))
+    collisions = _collisions(codec, history, unexplained, probe)
     before = codec.before(history)
     why = codec.changes(before) if before is not None else "the first revision of the set"
     place = _place(codec, key_at(probe), filled)
     revision = draft(codec.owner, key_at(probe), place.number, codec.desired)
     create = _create(codec, revision, place, why, codec.announce_new(revision, before))
     records = {**records, revision.key: revision}
-    # Collisions are not added up, because a pass is repeated if its writes fail.
-    stored = (codec.owner.get("status") or {}).get("collisionCount")
-    collisions = max(stored if type(stored) is int else 0, collided) if collided else None
     return Target(codec, revision, records, (*creates, create), collisions)
+
+
+def _collisions_of(codec: Codec[C], existing: Revision[C]) -> int | None:
+    """Return the new `status.collisionCount` if the status does not name the existing target yet: the process
+    may have ended between the create and the status.
+    """
+    if (codec.owner.get("status") or {}).get("updateRevision") == existing.name:
+        return None
+    history = usable(codec.revisions)
+    probes = (probe for probe in range(len(history)) if codec.desired.key_at(probe) == existing.key)
+    return _collisions(codec, history, frozenset(), next(probes, 0))
+
+
+def _collisions(
+    codec: Codec[C], history: Sequence[Revision[C]], unexplained: Collection[str], probe: int
+) -> int | None:
+    """Return the new `status.collisionCount` if the target has the key of this probe; None if no probe below
+    met another revision. Nothing is added up, because a pass is repeated if its writes fail.
+    """
+    # Keys of the same data were skipped, too, but they are no collisions.
+    of_others = {*unexplained, *(revision.key for revision in history if not codec.is_same_data(revision))}
+    collided = sum(codec.desired.key_at(lower) in of_others for lower in range(probe))
+    stored = (codec.owner.get("status") or {}).get("collisionCount")
+    return max(stored if type(stored) is int else 0, collided) if collided else None
 
 
 def _place(codec: Codec[C], fingerprint: str, filled: Sequence[Revision[C]]) -> Place:

@@ -26,6 +26,7 @@ from lws.disaggregatedset.registration import REGISTRATION
 from lws.kube.metadata import annotations_of, is_terminating, labels_of, name_of, uid_of
 from lws.leaderworkerset.group_records import DELETING, KEPT, recorded_members
 from lws.leaderworkerset.restart_counts import count_key, counts_in, is_exhausted
+from lws.leaderworkerset.revisions import history, reading
 from lws.registrations import REGISTRATIONS
 from lws.runtime.actions import Action, Reference, target_of
 from lws.runtime.errors import ApiError, ClusterError, Conflict, Throttled, Unreachable
@@ -760,6 +761,19 @@ def named(stories: Iterable[str], counted_twice: Iterable[str] = ()) -> pytest.M
 )
 def test_a_cut_changes_nothing_about_a_set(loop: asyncio.AbstractEventLoop, name: str) -> None:
     found = [*differences_after_cuts(SETS[name], loop, most=20)]
+    assert not found, "\n".join(found)
+
+
+def test_a_cut_changes_no_collision_count(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All templates have one hash."""
+    monkeypatch.setattr(history, "key_at", lambda hashed, probe: f"same{probe or ''}")
+    monkeypatch.setattr(
+        reading, "keys_of", lambda text: (f"same{probe or ''}" for probe in itertools.count())
+    )
+    story = Story(make_set(replicas=1), (image("app:2"), image("app:3")))
+    found = [*differences_after_cuts(story, loop, most=12)]
     assert not found, "\n".join(found)
 
 

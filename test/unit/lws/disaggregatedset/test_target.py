@@ -118,6 +118,8 @@ def test_two_templates_with_one_hash_get_two_keys(monkeypatch: pytest.MonkeyPatc
         assert target.key == f"{number:08x}"
         assert target.collisions == ((None, 1, 2)[number])
         revisions += tuple(created(target.actions))
+        # The process ends before the status is written.
+        assert target_revision(snapshot_of(obj, revisions)).collisions == (number or None)
     assert [target_revision(snapshot_of(dset, revisions)).key for dset in (A, B, C)] == [
         f"{n:08x}" for n in range(3)
     ]

@@ -242,6 +242,12 @@ def test_two_templates_of_one_hash_get_two_keys(monkeypatch: pytest.MonkeyPatch)
     again = choice_of({**B, "status": {"collisionCount": 1}}, first, running="same")
     assert (again.key, again.collisions) == ("same1", 1)
 
+    # The revision is recorded, and the process has ended before the status was written.
+    lost = choice_of(B, first, recorded(B, 2, probe=1), running="same")
+    assert (lost.key, lost.actions, lost.collisions) == ("same1", (), 1)
+    named = {**B, "status": {"updateRevision": lost.name, "collisionCount": 1}}
+    assert choice_of(named, first, recorded(B, 2, probe=1), running="same1").collisions is None
+
     third = choice_of({**C, "status": {"collisionCount": 1}}, first, recorded(B, 2, probe=1), running="same1")
     assert (third.key, third.collisions) == ("same2", 2)
 
