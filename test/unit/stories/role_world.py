@@ -71,6 +71,12 @@ class RoleWorld(World):
     def pause(self, is_paused: bool) -> None:
         self._store({**self.owner["spec"], "rolloutStrategy": {"paused": is_paused}})
 
+    def lose_set(self, number: int) -> None:
+        """Delete a child of the role, as a cleaner of old objects does."""
+        children = [child for child in self.cluster.of_kind(CHILD) if labels_of(child)[ROLE_LABEL] == _ROLE]
+        if children:
+            self.cluster.request_deletion(children[number % len(children)])
+
     def _edit(self, **spec: Any) -> None:
         changed = {name: value for name, value in {**self.spec, **spec}.items() if value is not None}
         self._change_role({**self._role, "spec": changed})

@@ -229,6 +229,11 @@ class Machine(RuleBasedStateMachine):
         self.world.recover()
         self._go_on(course)
 
+    @rule(number=seeds, course=courses)
+    def lose_set(self, number: int, course: int) -> None:
+        self.world.lose_set(number)
+        self._go_on(course)
+
     @rule(tamper=st.sampled_from(["garble", "lose", "lose but for its pods"]), course=courses)
     def tamper(self, tamper: str, course: int) -> None:
         if tamper == "garble":

@@ -330,6 +330,9 @@ class World:
                 self.cluster.change(child, {"ownerReferences": None})
         self.cluster.end(statefulset)
 
+    def lose_set(self, number: int) -> None:
+        """Delete a set that somebody else creates again. This user's own set stays."""
+
     def clean(self) -> None:
         """Delete what others are done with: pods that have ended, orphans, and from now on Jobs that have."""
         self.cleans = True
