@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import pytest
 
 from lws.disaggregatedset.registration import REGISTRATION
-from lws.kube.metadata import annotations_of, is_terminating, labels_of, name_of, uid_of
+from lws.kube.metadata import annotations_of, is_terminating, labels_of, name_of, uid_of, without
 from lws.leaderworkerset.group_records import DELETING, KEPT, recorded_members
 from lws.leaderworkerset.restart_counts import count_key, counts_in, is_exhausted
 from lws.leaderworkerset.revisions import history, reading
@@ -34,6 +34,7 @@ from lws_api.disaggregatedset.v1 import KIND as PAIR
 from lws_api.disaggregatedset.v1 import SCALER_KIND
 from lws_api.leaderworkerset.v1 import (
     GROUP_RESTART_COUNTS_ANNOTATION,
+    GROUP_RESTARTS_COUNTED_FOR_ANNOTATION,
     KIND,
     RECOVER_ANNOTATION,
     REVISION_LABEL,
@@ -229,6 +230,9 @@ def _canonical(obj: Object, objects: Mapping[tuple[str, str], Object]) -> Any:
         f"{owner['kind']} {owner['name']} {_is(owner, objects)}"
         for owner in metadata.get("ownerReferences", ())
     ]
+    if GROUP_RESTARTS_COUNTED_FOR_ANNOTATION in metadata.get("annotations", {}):
+        # Hashes of UIDs.
+        metadata["annotations"] = without(metadata["annotations"], {GROUP_RESTARTS_COUNTED_FOR_ANNOTATION})
     status, spec = dict(obj.get("status") or {}), obj.get("spec")
     if obj["kind"] == "Pod":
         spec = {field: value for field, value in obj["spec"].items() if value != []}
@@ -732,33 +736,7 @@ def _is_nth(index: int, numbers: Iterator[int], _: Action) -> bool:
     return next(numbers) == index
 
 
-_COUNTED_TWICE = pytest.mark.xfail(
-    strict=True, reason="a restart that is counted, but not recorded yet, counts again"
-)
-
-
-def named(stories: Iterable[str], counted_twice: Iterable[str] = ()) -> pytest.MarkDecorator:
-    """Parametrize a test by the names of stories, some of which are expected to fail."""
-    marks = dict.fromkeys(counted_twice, _COUNTED_TWICE)
-    return pytest.mark.parametrize(
-        "name", [pytest.param(name, marks=marks.get(name, ()), id=name) for name in stories]
-    )
-
-
-@named(
-    SETS,
-    counted_twice=[
-        "RecreateGroupOnPodRestart, limit 1",
-        "RecreateGroupOnPodRestart, limit 2",
-        "RecreateGroupAfterStart, limit 1",
-        "RecreateGroupAfterStart, limit 2",
-        "limit 1, then recovered",
-        "both groups fail",
-        "back-off",
-        "failure, then a rollout",
-        "failure, then a smaller set",
-    ],
-)
+@pytest.mark.parametrize("name", SETS)
 def test_a_cut_changes_nothing_about_a_set(loop: asyncio.AbstractEventLoop, name: str) -> None:
     found = [*differences_after_cuts(SETS[name], loop, most=20)]
     assert not found, "\n".join(found)
@@ -777,21 +755,13 @@ def test_a_cut_changes_no_collision_count(
     assert not found, "\n".join(found)
 
 
-@named(PAIRS)
+@pytest.mark.parametrize("name", PAIRS)
 def test_a_cut_changes_nothing_about_a_disaggregatedset(loop: asyncio.AbstractEventLoop, name: str) -> None:
     found = [*differences_after_cuts(PAIRS[name], loop, most=8)]
     assert not found, "\n".join(found)
 
 
-@named(
-    HASH_SETS,
-    counted_twice=[
-        "limit 1, PostTermination",
-        "limit 2, PostTermination",
-        "limit 2, Immediate",
-        "failure, then a rollout",
-    ],
-)
+@pytest.mark.parametrize("name", HASH_SETS)
 async def test_a_cut_changes_nothing_about_a_hash_set(name: str) -> None:
     found = [line async for line in hash_differences(*HASH_SETS[name], most=10)]
     assert not found, "\n".join(found)
