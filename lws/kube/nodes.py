@@ -191,7 +191,10 @@ class NodeLosses:
     def _wait(self, pod: Mapping[str, Any]) -> float:
         due = _overdue_since(pod, self.now)
         if self.now < due:
-            return (due - self.now).total_seconds()
+            # If the clock was set back since the deletion, the end of the grace period is further away than
+            # the period is long.
+            grace = float(metadata_of(pod)["deletionGracePeriodSeconds"])
+            return min((due - self.now).total_seconds(), grace)
         name = node_of(pod)
         loss = loss_of(name, self.nodes[name]) if name in self.nodes else None
         remaining = (

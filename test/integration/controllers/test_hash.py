@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lws.kube.pods import is_ready
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_REPLACEMENT_GATE,
@@ -212,7 +213,8 @@ def test_lost_groups_of_the_former_revision_are_recreated_while_the_first_wave_i
     world.patch(SET, "demo", {"spec": {"leaderWorkerTemplate": {"workerTemplate": never_ready("server:2")}}})
 
     def state() -> tuple[int, int]:
-        return images_in(world).count("server:2"), world.get(SET, "demo")["status"].get("readyReplicas", 0)
+        """Return the numbers of new groups, and of ready ones. A status may be late."""
+        return images_in(world).count("server:2"), sum(map(is_ready, leaders_of(world, "demo")))
 
     eventually("the first wave is broken", state, lambda now: now == (1, ready))
     for _ in range(ready):

@@ -197,7 +197,8 @@ class Reader:
 
     def standings(self) -> Iterator[Standing]:
         for lws in list(self._cluster.of_kind("LeaderWorkerSet")):
-            if not is_terminating(lws):
+            # The status of a set of another controller is whatever that controller writes.
+            if not is_terminating(lws) and "managedBy" not in lws["spec"]:
                 yield Standing(self._cluster, lws["metadata"]["name"])
 
     def look(self) -> None:
