@@ -44,7 +44,7 @@ _COMMON: dict[str, Any] = {
     "suppress_health_check": list(HealthCheck),
 }
 PROFILES = {
-    "default": settings(max_examples=1000, stateful_step_count=2, derandomize=True, **_COMMON),
+    "default": settings(max_examples=1050, stateful_step_count=2, derandomize=True, **_COMMON),
     "nightly": settings(max_examples=20_000, stateful_step_count=10, **_COMMON),
 }
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")

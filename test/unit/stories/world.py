@@ -370,7 +370,7 @@ class World:
 
     def repeat(self, events: int) -> None:
         """Deliver the last events of every stream again."""
-        for kind in list(self.cluster.log):
+        for kind in self.manager.kinds:
             self.manager.reread(kind, events)
 
     # The passage of time.
