@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from lws.kube.metadata import controller_of, labels_of, name_of, uid_of
+from lws.kube.metadata import annotations_of, controller_of, labels_of, name_of, uid_of
 from lws.kube.ownership import Ownership, ownership_of
 from lws.kube.patches import covers
-from lws.leaderworkerset.pod_identity import group_name
+from lws.leaderworkerset.pod_identity import group_name, hash_host_name, is_hash_key
 from lws.leaderworkerset.rollout.groups import FIELD_MANAGER
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
+    LEADER_NAME_ANNOTATION,
     NAME_LABEL,
     REVISION_LABEL,
     WORKER_INDEX_LABEL,
@@ -50,10 +51,21 @@ def ownership_of_workers(
 
 
 def are_orphaned_workers(statefulset: Object) -> bool:
-    """Return whether a StatefulSet has no controller and the shape of the workers of a group."""
-    labels = labels_of(statefulset)
+    """Return whether a StatefulSet has no controller, and shape and name of the workers of a group. A copy
+    under another name belongs to the user who made it.
+    """
+    labels, name = labels_of(statefulset), name_of(statefulset)
     is_of_group = GROUP_KEY_LABEL in labels and NAME_LABEL in labels and controller_of(statefulset) is None
-    return is_of_group and _is_like_workers(statefulset, labels[NAME_LABEL], labels, name_of(statefulset))
+    if not is_of_group or not _is_like_workers(statefulset, labels[NAME_LABEL], labels, name):
+        return False
+    key = labels.get(GROUP_INDEX_LABEL, "")
+    host = hash_host_name(labels[NAME_LABEL], key) if is_hash_key(key) else ""
+    return name in (leader_named_by(statefulset), host)
+
+
+def leader_named_by(workers: Object) -> str:
+    """Return the name of the leader pod for which a StatefulSet of workers was created; empty if unknown."""
+    return annotations_of((workers.get("spec") or {}).get("template") or {}).get(LEADER_NAME_ANNOTATION, "")
 
 
 def ownership_of_service(

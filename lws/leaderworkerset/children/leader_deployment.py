@@ -216,10 +216,16 @@ def plan_succession(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     ]
     staying = [*live.values(), *kept_groups.values()]
     counts = Counts.of(lws, {(group.leader_key or "", group.index) for group in (*staying, *released)})
-    chosen = _chosen(snapshot, leaders, _starts(snapshot, assessment))
-    inherited = counts.inherited(_count_key(gated[leader.name]) for leader in chosen)
-    former = [gated[leader.name] for leader in chosen if not leader.is_current]
-    used_up = _used_up(snapshot, counts, inherited, former)
+    starts, used_up, before = _starts(snapshot, assessment), frozenset[str](), None
+    while used_up != before:
+        # A leader without restarts left stays gated, and must not take the place of another in its wave.
+        before = used_up
+        passed = Counter(leader.revision for leader in leaders if leader.name in used_up)
+        more = None if starts is None else {key: most + passed[key] for key, most in starts.items()}
+        chosen = _chosen(snapshot, leaders, more)
+        inherited = counts.inherited(_count_key(gated[leader.name]) for leader in chosen)
+        former = [gated[leader.name] for leader in chosen if not leader.is_current]
+        used_up = before | _used_up(snapshot, counts, inherited, former)
     successors = [gated.pop(leader.name) for leader in chosen if leader.name not in used_up]
     merge = counts.hand_on(
         lws,
@@ -274,7 +280,8 @@ def started_groups(snapshot: SetSnapshot, target: TargetRevision) -> dict[str, i
         return {}
     status = lws.get("status") or {}
     recorded, started = status.get("started"), _admitted(snapshot)
-    keys = {group.leader_key for group in snapshot.groups}
+    # A ReplicaSet may have lost all of its leaders for a moment.
+    keys = {group.leader_key for group in snapshot.groups} | snapshot.live_keys
     keys = keys | {target.key} if status.get("updateRevision") == target.name else keys - {target.key}
     for key, count in recorded.items() if isinstance(recorded, Mapping) else ():
         if key in keys and is_integer(count):

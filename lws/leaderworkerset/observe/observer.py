@@ -26,7 +26,7 @@ from lws.kube.metadata import (
 from lws.kube.nodes import node_of
 from lws.kube.pods import has_gate, is_running
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.assessment.ownership import are_orphaned_workers, may_be_adopted
+from lws.leaderworkerset.assessment.ownership import are_orphaned_workers, leader_named_by, may_be_adopted
 from lws.leaderworkerset.assessment.prewarm import job_prefix
 from lws.leaderworkerset.children.disruption_budget import wants_disruption_budget
 from lws.leaderworkerset.children.services import leader_service_name
@@ -538,8 +538,11 @@ class Observer:
             are_orphaned_workers(workers)
             and not is_terminating(workers)
             and await self._lacks_leader(workers)
-            # A leader that has lost its labels may be missing from the store.
-            and await self._lookup.named("Pod", namespace, name, "", look_when_absent=True) is None
+            # A leader that has lost its labels, or whose owners are unknown, may be missing from the store.
+            and await self._lookup.named(
+                "Pod", namespace, leader_named_by(workers), "", look_when_absent=True
+            )
+            is None
         ):
             workers = None
         is_any_left = bool(kept_workers) or workers is not None

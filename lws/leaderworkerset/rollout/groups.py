@@ -135,7 +135,6 @@ def group_states(facts: Iterable[GroupFacts], desired: DesiredGroups) -> tuple[G
 def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderStatefulSet:
     """Read the position of the rollout from our leader StatefulSet. key: the target revision key."""
     observed = statefulsets.is_observed(statefulset)
-    has_reported = statefulsets.observed_generation_of(statefulset) > 0
     applied = None if observed else statefulsets.last_applied(statefulset, FIELD_MANAGER)
     is_recent = applied is not None and elapsed(applied, now) < timing.REPORT_WITHIN
     return LeaderStatefulSet(
@@ -144,7 +143,7 @@ def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderSt
         last_replicas=whole_number(annotations_of(statefulset).get(REPLICAS_ANNOTATION)),
         is_current=key_of_template(statefulset) == key,
         observed=observed,
-        awaited=not observed and has_reported and is_recent,
+        awaited=not observed and is_recent,
         max_unavailable=statefulsets.max_unavailable_of(statefulset),
     )
 

@@ -292,7 +292,9 @@ def _hash_scope(observed: StatusInput, deployment: LeaderDeployment, ended: set[
     """
     replicas, ready = observed.rollout.replicas, min(deployment.ready, deployment.updated)
     is_done = observed.rollout.is_done
-    is_updating = not is_done and any([group.outdated for group in observed.rollout.groups])
+    is_updating = not is_done and any(
+        [group.outdated and not group.terminating for group in observed.rollout.groups]
+    )
     missing, stopped, stuck = max(replicas, deployment.replicas) - ready, len(observed.exhausted), 0
     if ended:
         facts = observed.snapshot.groups

@@ -16,9 +16,10 @@ import socket
 import ssl
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from typing import cast
 from weakref import WeakValueDictionary
 
 from aiohttp import web
@@ -37,16 +38,22 @@ of requests with large bodies in memory: of all clients, and of clients with the
 Without a limit, 2,000 clients that stopped after 1 MB of a body made the process grow to 5.4 GB.
 """
 
-_BACKLOG = 128
+_BACKLOG, _ACCEPTED_AT_ONCE = 1024, 32
+"""Maximum number of connections that the kernel keeps for us, and of those that are accepted at a time: with
+one of them beside each turn of long reviews, a probe would wait for seconds.
+"""
 
 log = logging.getLogger(__name__)
 
 
 class _OurMistakes(logging.Filter):
-    """Drops log lines of aiohttp about requests that are not HTTP: anybody can send any number of them."""
+    """Drops log lines of aiohttp about requests that are not HTTP: anybody can send any number of them. An
+    `Expect` header that is no text ends in a UnicodeEncodeError.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, HttpProcessingError | UnicodeEncodeError)
 
 
 _of_requests = logging.getLogger(f"{__name__}.requests")
@@ -88,7 +95,8 @@ class HttpError(Exception):
 class _Client:
     """A client that is served.
 
-    since: when it connected or last got an answer. was_answered: whether it got an answer before.
+    since: when it connected, sent its last request or last got an answer. was_answered: whether it got an
+    answer before.
     has_large_answer: whether the last answer was large. timer: drops it if it does nothing for too long.
     """
 
@@ -105,15 +113,16 @@ class _Client:
     def is_over(self) -> bool:
         if self.task is None or not self.task.done():
             return False
-        transport = self.protocol.transport if self.protocol is not None else None
-        return transport is None or transport.is_closing()
+        # A connection that is closing still holds a descriptor.
+        return self.protocol is None or self.protocol.transport is None
 
     def end(self) -> None:
         """Abort at once, because an orderly TLS shutdown with a slow client would take too long."""
         self.stop_timer()
         transport = self.protocol.transport if self.protocol is not None else None
-        if isinstance(transport, asyncio.WriteTransport):
-            transport.abort()
+        # Transports of uvloop are no subclasses of asyncio.WriteTransport.
+        if transport is not None:
+            cast(asyncio.WriteTransport, transport).abort()
         elif self.task is not None:
             self.task.cancel()
 
@@ -142,12 +151,14 @@ class Server:
             logger=_of_requests,
             auto_decompress=False,
             lingering_time=timing.SLOW_CLIENT_SECONDS,
+            # A client that is gone keeps no place among those that wait for room for a large body.
+            handler_cancellation=True,
             max_headers=MOST_HEADERS,
         )
         self._listening: socket.socket | None = None
-        # Clients that have sent nothing, and those that have sent something and wait to be served, each with
-        # its address, oldest first.
-        self._silent: dict[socket.socket, str] = {}
+        # All clients that are not served yet, and those of them that have sent something, each with its
+        # address, oldest first.
+        self._unserved: dict[socket.socket, str] = {}
         self._waiting: dict[socket.socket, str] = {}
         self._served: dict[_Client, None] = {}
         self._check: asyncio.TimerHandle | None = None
@@ -173,9 +184,9 @@ class Server:
         for timer in (self._check, self._retry):
             if timer is not None:
                 timer.cancel()
-        for sock in (*self._silent, *self._waiting):
+        for sock in self._unserved:
             self._close(sock)
-        self._silent.clear()
+        self._unserved.clear()
         self._waiting.clear()
         for client in self._served:
             client.stop_timer()
@@ -202,13 +213,15 @@ class Server:
             raise HttpError(413, f"the body is larger than {most} bytes")
         async with AsyncExitStack() as room:
             client = self._client_of(request)
-            client.is_waiting = False
             if size is None or size > _LARGE_BODY_BYTES:
                 of_address = self._large_of.setdefault(client.address, asyncio.Semaphore(_LARGE_OF_ADDRESS))
                 for limit in (of_address, self._large):
                     await room.enter_async_context(limit)
-            body = await self._read(request)
-            client.is_waiting = True
+            client.is_waiting, client.since = False, asyncio.get_running_loop().time()
+            try:
+                body = await self._read(request)
+            finally:
+                client.is_waiting = True
             yield body
 
     async def _read(self, request: web.Request) -> bytes:
@@ -247,7 +260,7 @@ class Server:
         """Keep the connection of a client while its request is being answered."""
         client = self._client_of(request)
         client.stop_timer()
-        client.is_waiting = True
+        client.is_waiting, client.since = True, asyncio.get_running_loop().time()
         try:
             yield client
         finally:
@@ -263,29 +276,31 @@ class Server:
         return next(found, None) or _Client("", 0.0)
 
     def _take(self, listening: socket.socket) -> None:
-        """Accept a single client, so that other callbacks of the event loop run in between."""
+        """Accept some clients, and let other callbacks of the event loop run before the next ones."""
         loop = asyncio.get_running_loop()
-        try:
-            sock, peer = listening.accept()
-        except (BlockingIOError, ConnectionAbortedError):
-            return
-        except OSError as error:
-            log.warning("cannot accept clients on port %d: %s", self.port, error)
-            loop.remove_reader(listening)
-            self._retry = loop.call_later(timing.SLOW_CLIENT_SECONDS, self._listen, listening)
-            return
-        sock.setblocking(False)
-        if len(self._silent) + len(self._waiting) >= self._limits.waiting:
-            self._forget_one()
-        self._silent[sock] = peer[0]
-        loop.add_reader(sock, self._on_data, sock)
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                sock, peer = listening.accept()
+            except BlockingIOError:
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                log.warning("cannot accept clients on port %d: %s", self.port, error)
+                loop.remove_reader(listening)
+                self._retry = loop.call_later(timing.SLOW_CLIENT_SECONDS, self._listen, listening)
+                return
+            sock.setblocking(False)
+            if len(self._unserved) >= self._limits.waiting:
+                self._forget_one()
+            self._unserved[sock] = peer[0]
+            loop.add_reader(sock, self._on_data, sock)
 
     def _forget_one(self) -> None:
         """Close the oldest client that is not served yet of the address that has most of them."""
-        clients = {**self._silent, **self._waiting}
-        (greedy, _), *_ = Counter(clients.values()).most_common(1)
-        oldest = next(sock for sock, address in clients.items() if address == greedy)
-        self._silent.pop(oldest, None)
+        (greedy, _), *_ = Counter(self._unserved.values()).most_common(1)
+        oldest = next(sock for sock, address in self._unserved.items() if address == greedy)
+        del self._unserved[oldest]
         self._waiting.pop(oldest, None)
         self._close(oldest)
 
@@ -298,11 +313,11 @@ class Server:
 
     def _on_data(self, sock: socket.socket) -> None:
         asyncio.get_running_loop().remove_reader(sock)
-        address = self._silent.pop(sock)
         if _has_disconnected(sock):
+            del self._unserved[sock]
             sock.close()
             return
-        self._waiting[sock] = address
+        self._waiting[sock] = self._unserved[sock]
         self._advance()
 
     def _advance(self) -> None:
@@ -315,6 +330,7 @@ class Server:
             client.stop_timer()
             del self._served[client]
         while self._waiting and self._has_room(self._waiting[sock := self._next()], loop.time()):
+            del self._unserved[sock]
             client = _Client(self._waiting.pop(sock), loop.time())
             self._served[client] = None
             client.timer = loop.call_later(timing.CLIENT_SECONDS, self._drop, client)
@@ -340,15 +356,21 @@ class Server:
         slow = [
             client
             for client in self._served
-            if not client.is_waiting
-            and client.since <= long_ago
-            and served[client.address] >= served[address]
+            if not client.is_waiting and self._gives_way(client, address, served, long_ago)
         ]
         if not slow:
             return False
         # Clients that got an answer go last: an API server may be about to reuse its idle connection.
         self._drop(min(slow, key=lambda client: (-served[client.address], client.was_answered, client.since)))
         return True
+
+    def _gives_way(self, client: _Client, address: str, served: Mapping[str, int], long_ago: float) -> bool:
+        """Return whether a client is dropped for a client of an address. An address of which no client is
+        served gets one of several idle connections of another address at once: a few addresses that keep
+        sending requests must not shut out all others.
+        """
+        is_slow = client.since <= long_ago and served[client.address] >= served[address]
+        return is_slow or (not served[address] and served[client.address] > 1 and client.was_answered)
 
     def _drop(self, client: _Client) -> None:
         client.end()
@@ -379,7 +401,8 @@ def _has_disconnected(sock: socket.socket) -> bool:
 
 
 def _listening(host: str | None, port: int) -> socket.socket:
-    if host is None and socket.has_dualstack_ipv6():
+    # As in Go, `::` stands for every interface.
+    if host in (None, "::") and socket.has_dualstack_ipv6():
         family, dual = socket.AF_INET6, True
     else:
         family, dual = socket.AF_INET6 if ":" in (host or "") else socket.AF_INET, False

@@ -824,10 +824,10 @@ async def test_groups_that_waited_for_a_stuck_rollout_are_replaced_one_at_a_time
         worker = f"{leader['spec']['hostname']}-1"
         world.change("Pod", worker, {"status": {"containerStatuses": [restarted]}})
     numbers = {labels_of(leader)[GROUP_INDEX_LABEL] for leader in (first, second)}
-    for _ in range(20):
+    for _ in range(25):
         await world.turn(40.0)
     assert len(numbers & keys_of(world)) == 1
-    for _ in range(20):
+    for _ in range(25):
         await world.turn(40.0)
     assert not numbers & keys_of(world)
 

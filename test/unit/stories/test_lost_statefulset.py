@@ -15,6 +15,8 @@ from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.rollout.simulation import simulate
 from lws.runtime.client.connection import Cluster
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND
+from test.unit.builders import make_pod_template
+from test.unit.stories import promises
 from test.unit.stories.fake_cluster import NAME, NAMESPACE
 from test.unit.stories.truth import ready_groups
 from test.unit.stories.world import World
@@ -77,6 +79,14 @@ def claims(size: str) -> dict[str, Any]:
     return {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": spec}]}
 
 
+def with_larger_claims(spec: dict[str, Any], revision: str) -> dict[str, Any]:
+    """Return a new set of that revision with larger claims, otherwise with the same spec."""
+    pods = {"workerTemplate": make_pod_template(revision), "size": promises.SIZES[revision]}
+    template = {**spec["leaderWorkerTemplate"], **claims("5Gi"), **pods}
+    wish = {"kind": KIND, "apiVersion": API_VERSION, "metadata": {"name": NAME}}
+    return {**wish, "spec": {**spec, "leaderWorkerTemplate": template}}
+
+
 @pytest.mark.parametrize("is_seen", [False, True], ids=["before the new set", "after it"])
 def test_a_set_gets_larger_claims_without_losing_more_groups_than_its_rollout_may(
     loop: asyncio.AbstractEventLoop, is_seen: bool
@@ -96,10 +106,7 @@ def test_a_set_gets_larger_claims_without_losing_more_groups_than_its_rollout_ma
     world.cluster.orphan(world.lws)
     if not is_seen:
         world.cluster.orphan(former)
-    wish = {"kind": KIND, "apiVersion": API_VERSION, "metadata": {"name": NAME}}
-    world.cluster.add(
-        {**wish, "spec": {**spec, "leaderWorkerTemplate": {**spec["leaderWorkerTemplate"], **claims("5Gi")}}}
-    )
+    world.cluster.add(with_larger_claims(spec, "B"))
     if is_seen:
         world.go_on_fairly(3)
         world.cluster.orphan(world.cluster.objects["StatefulSet", NAME])
@@ -114,6 +121,34 @@ def test_a_set_gets_larger_claims_without_losing_more_groups_than_its_rollout_ma
         (claim,) = statefulset["spec"]["volumeClaimTemplates"]
         assert claim["spec"]["resources"]["requests"] == {"storage": "5Gi"}, statefulset["metadata"]["name"]
     assert is_true(world.lws["status"]["conditions"], "Available")
+
+
+@pytest.mark.parametrize("has_feature", [False, True])
+def test_a_recreated_statefulset_moves_no_group_before_its_first_report(
+    loop: asyncio.AbstractEventLoop, has_feature: bool
+) -> None:
+    """Until it has adopted the groups, all of them look lost. Two of six are broken."""
+    world = World.new(loop, has_feature, "C", 6)
+    template = world.lws["spec"]["leaderWorkerTemplate"]
+    world.cluster.change(
+        world.lws, spec={**world.lws["spec"], "leaderWorkerTemplate": {**template, **claims("1Gi")}}
+    )
+    world.configure(maxUnavailable=2)
+    world.settle()
+    world.floor.give_up()
+    for name in (f"{NAME}-0-1", f"{NAME}-1-1"):
+        worker = world.cluster.find("Pod", name)
+        assert worker is not None
+        world.nodes.hang(worker)
+    world.go_on_fairly(3)
+    former, spec = world.cluster.find("StatefulSet", NAME), world.lws["spec"]
+    assert former is not None
+    world.cluster.orphan(world.lws)
+    world.cluster.orphan(former)
+    world.cluster.add(with_larger_claims(spec, "F"))
+    for _ in range(8):
+        world.go_on_fairly(1)
+        assert len(ready_groups(world.cluster)) >= 3
 
 
 @pytest.mark.parametrize("steps", [0, 2, 4])

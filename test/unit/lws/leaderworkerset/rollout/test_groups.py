@@ -220,7 +220,7 @@ def test_position_mid_rollout() -> None:
         pytest.param(2, timedelta(0), (True, False), id="has reported"),
         pytest.param(1, timedelta(seconds=1), (False, True), id="just written, a report is due"),
         pytest.param(1, timing.REPORT_WITHIN, (False, False), id="the report is overdue"),
-        pytest.param(0, timedelta(seconds=1), (False, False), id="never reported: none is due"),
+        pytest.param(0, timedelta(seconds=1), (False, True), id="just created: it has adopted nothing yet"),
         pytest.param(1, None, (False, False), id="the time of the write is unknown"),
     ],
 )

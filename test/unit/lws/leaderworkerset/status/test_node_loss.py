@@ -80,7 +80,9 @@ def test_lost_nodes_are_reported_in_a_condition_and_once_in_an_event() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "again"), [(0, 30), (-400, 40)], ids=["overdue", "its grace period is not over"]
+    ("seconds", "again"),
+    [(0, 30), (-385, 25), (-3600, 30)],
+    ids=["overdue", "its grace period is not over", "the clock was set back"],
 )
 def test_time_of_the_next_check(seconds: int, again: float) -> None:
     snapshot = replace(with_stuck({}, stuck("demo-0")), now=NOW + timedelta(seconds=seconds))

@@ -19,6 +19,7 @@ from lws.runtime.endpoints.server import MOST_HEADERS, Limits, Server
 from lws.runtime.endpoints.server_tls import ServerTls
 
 MOST, OF_ADDRESS, WAITING = 4, 2, 12
+
 STRANGER, KUBELET = "127.0.0.2", "127.0.0.3"
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -70,6 +71,11 @@ class Callers:
         writer.write(text.encode())
         await writer.drain()
         return reader, writer
+
+    def are_all_slow(self) -> bool:
+        """Return whether all connected clients are served, and may be dropped for the next one."""
+        long_ago = asyncio.get_running_loop().time() - timing.SLOW_CLIENT_SECONDS
+        return not self.server._unserved and all(client.since < long_ago for client in self.server._served)
 
     async def answered(self, address: str = STRANGER) -> Connection:
         """Connect, get an answer, and stay connected."""
@@ -191,6 +197,7 @@ async def test_connections_with_a_pending_answer_are_not_closed(callers: Callers
     # Clients that were never answered are dropped before a client that was answered once.
     for _ in range(3 * MOST):
         await callers.speaking()
+        await until(callers.are_all_slow)
     assert not reader.at_eof()
 
 
@@ -276,9 +283,18 @@ async def test_requests_with_too_many_headers_are_refused(callers: Callers) -> N
         assert (await reader.readline()).split()[1] == b"400"
 
 
+@pytest.mark.usefixtures("patient")
+async def test_addresses_that_keep_sending_requests_do_not_shut_out_another(callers: Callers) -> None:
+    """None of them is ever slow."""
+    for address in (STRANGER, STRANGER, "127.0.0.4", "127.0.0.5"):
+        await callers.answered(address)
+    assert len(callers.server._served) == MOST
+    assert await callers.is_answered(KUBELET)
+
+
 async def test_closing_the_port_drops_waiting_connections(callers: Callers) -> None:
     waiting = await callers.silent()
-    await until(lambda: bool(callers.server._silent))
+    await until(lambda: bool(callers.server._unserved))
     await callers.server.close()
     await ended(waiting)
 

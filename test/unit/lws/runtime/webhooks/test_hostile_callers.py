@@ -135,10 +135,10 @@ async def test_an_aborted_body_logs_no_error(running: Running, caplog: pytest.Lo
         while not running.server.in_flight("mutate--v1-pod"):
             await asyncio.sleep(0.01)
         writer.transport.abort()
-        while not running.answers:
+        while running.server.in_flight("mutate--v1-pod"):
             await asyncio.sleep(0.01)
     writer.close()
-    assert running.answers == [("mutate--v1-pod", 400, "")]
+    assert running.answers == [], "nobody waits for an answer"
     assert caplog.records == []
 
 
