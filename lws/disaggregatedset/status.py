@@ -18,7 +18,7 @@ from lws import timing
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.disaggregatedset.target import TargetRevision
-from lws.kube.conditions import Condition, elapsed, find, is_true
+from lws.kube.conditions import Condition, becomes_true, elapsed, find, is_true
 from lws.kube.metadata import name_of
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset.left_alone import unreadable
@@ -184,8 +184,7 @@ def _edit_events(
     obj: Object, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
 ) -> Iterator[Announce]:
     """Yield the Event for RolesEdited becoming true."""
-    edits = find(after, ROLES_EDITED)
-    if edits is not None and is_true(after, ROLES_EDITED) and not is_true(before, ROLES_EDITED):
+    if (edits := becomes_true(ROLES_EDITED, before, after)) is not None:
         yield Announce(Reference.to(obj), _LWS_EDITED, "Update", edits["message"], "Warning")
 
 

@@ -38,6 +38,14 @@ def is_true(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> bool:
     return condition is not None and condition.get("status") == "True"
 
 
+def becomes_true(
+    type_: str, before: Iterable[Mapping[str, Any]] | None, after: Iterable[Mapping[str, Any]] | None
+) -> Mapping[str, Any] | None:
+    """Return the condition of the given type if it is true now and was not before; otherwise None."""
+    is_new = is_true(after, type_) and not is_true(before, type_)
+    return find(after, type_) if is_new else None
+
+
 def is_false(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> bool:
     """Return whether the condition of the given type is stored with status False. Unknown does not count."""
     condition = find(conditions, type_)

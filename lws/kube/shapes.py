@@ -117,7 +117,7 @@ class Numbers:
                     yield from self.faults(inner, item, f"{path}.{key}")
 
 
-class Counts:
+class ListLimits:
     """Finds lists with more items than their definition allows, as in `lws.kube.typed.most_items_of`."""
 
     def __init__(self, table: Table, most: Mapping[str, Mapping[str, int]]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from lws.disaggregatedset.names import Identity, child_name
 from lws.kube.field_errors import Complaint, FieldError, invalid, rendered, too_many
 from lws.kube.metadata import is_mapping, metadata_of
-from lws.kube.shapes import Counts
+from lws.kube.shapes import ListLimits
 from lws.kube.typed import Table, most_items_of, types_of
 from lws.leaderworkerset.admission.templates import INTEGER, Shape, wrong_shapes
 from lws.leaderworkerset.admission.templates import shape_errors as set_shape_errors
@@ -124,7 +124,7 @@ def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
     schema normally rejects it already.
     """
     if too_long := [
-        too_many(*fault) for fault in _COUNTS.faults("DisaggregatedSetSpec", raw.get("spec"), "spec")
+        too_many(*fault) for fault in _LIST_LIMITS.faults("DisaggregatedSetSpec", raw.get("spec"), "spec")
     ]:
         return too_long
     roles = value_at(raw, ("spec", "roles"))
@@ -146,7 +146,7 @@ def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
     return errors
 
 
-_COUNTS = Counts(types_of(DisaggregatedSetSpec), most_items_of(DisaggregatedSetSpec))
+_LIST_LIMITS = ListLimits(types_of(DisaggregatedSetSpec), most_items_of(DisaggregatedSetSpec))
 
 
 def _are_texts(values: Iterable[Any]) -> bool:

@@ -16,7 +16,7 @@ from lws.kube.metadata import annotations_of, labels_of, metadata_of
 from lws.kube.names import byte_length, dns1123_subdomain_errors, label_key_errors
 from lws.kube.pods import has_both_terms
 from lws.kube.quantities import is_integer, whole_number
-from lws.kube.shapes import Counts
+from lws.kube.shapes import ListLimits
 from lws.kube.typed import Table, most_items_of, types_of
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.group.placement import count_of
@@ -544,7 +544,7 @@ def _topology_warnings(raw: Mapping[str, Any], annotation: str, topology: str) -
 
 
 _TYPES = types_of(LeaderWorkerSetSpec)
-_COUNTS = Counts(_TYPES, most_items_of(LeaderWorkerSetSpec))
+_LIST_LIMITS = ListLimits(_TYPES, most_items_of(LeaderWorkerSetSpec))
 _NO_OBJECT = "must be an object"
 Shape = tuple[Callable[[Any], bool], str]
 """Whether a value has the shape of a type, and the error if it has not."""
@@ -560,7 +560,7 @@ def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
     schema has normally rejected it already.
     """
     if too_long := [
-        too_many(*fault) for fault in _COUNTS.faults("LeaderWorkerSetSpec", raw.get("spec"), "spec")
+        too_many(*fault) for fault in _LIST_LIMITS.faults("LeaderWorkerSetSpec", raw.get("spec"), "spec")
     ]:
         return too_long
     objects = (

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
+from lws.kube.conditions import Condition, becomes_true, find, is_true, with_condition, without_condition
 from lws.kube.metadata import is_controlled_by, name_of, uid_of
 from lws.kube.patches import merge_patch
 from lws.kube.pods import NodeWait, has_gate
@@ -400,8 +400,7 @@ def stall_events(
     obj: Object, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
 ) -> Iterator[Announce]:
     """Yield the Event for Stalled becoming true."""
-    stall = find(after, STALLED)
-    if stall is not None and is_true(after, STALLED) and not is_true(before, STALLED):
+    if (stall := becomes_true(STALLED, before, after)) is not None:
         yield Announce(Reference.to(obj), STALLED, "Update", stall["message"], "Warning")
 
 

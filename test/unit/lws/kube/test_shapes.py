@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.kube.shapes import Counts, Numbers, Shapes, has_more_values, is_deep, json_fault
+from lws.kube.shapes import ListLimits, Numbers, Shapes, has_more_values, is_deep, json_fault
 from lws.kube.typed import POD_TYPES, most_items_of, types_of
 from lws_api.disaggregatedset.v1 import DisaggregatedSetSpec
 
@@ -190,7 +190,7 @@ _AT_ROLE = "spec.roles[0].spec.scheduling"
     ],
 )
 def test_lists_with_more_items_than_their_definition_allows(spec: Any, faults: list[Any]) -> None:
-    counts = Counts(types_of(DisaggregatedSetSpec), most_items_of(DisaggregatedSetSpec))
+    counts = ListLimits(types_of(DisaggregatedSetSpec), most_items_of(DisaggregatedSetSpec))
     assert [*counts.faults("DisaggregatedSetSpec", spec, "spec")] == faults
 
 
